@@ -143,7 +143,10 @@ func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignsIn, file
 	if err != nil {
 		return runtime.Secret{}, err
 	}
-	if !strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
+	switch text := strings.TrimSpace(string(data)); {
+	case text == "" && file == "": // nobody has piped anything in
+		return runtime.Secret{}, usage("kimbap link "+s.Service+" --client FILE", "nothing came on stdin, and %s signs in at a terminal, or by the client of a file", s.Service)
+	case !strings.HasPrefix(text, "{"):
 		return secretFrom(data)
 	}
 	f, ok := parseOAuthFile(data)

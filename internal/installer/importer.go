@@ -32,7 +32,14 @@ type Imported = openapi.Result
 // refers to must lie in the folder of the file or below: links out of it are
 // not followed.
 func ImportFile(i Import) (*Imported, error) {
-	root, err := os.OpenRoot(filepath.Dir(i.From))
+	dir, name := filepath.Dir(i.From), filepath.Base(i.From)
+	root, err := os.OpenRoot(dir)
+	if err == nil {
+		if _, missing := root.Stat(name); errors.Is(missing, fs.ErrNotExist) { // said here, with its folder
+			_ = root.Close()
+			err = missing
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + i.From, Hint: "check the path", Err: err}
 	}
@@ -40,7 +47,7 @@ func ImportFile(i Import) (*Imported, error) {
 		return nil, fmt.Errorf("open the folder of the description: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	return i.run(root.FS(), filepath.Base(i.From), nil)
+	return i.run(root.FS(), name, nil)
 }
 
 // ImportURL does the same with a description that is fetched. What it refers to
