@@ -77,17 +77,7 @@ func TestRootsThatWereMissingOnceAreReadAgain(t *testing.T) {
 		Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	})
 	owner := k.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, owner, public, false)
 	read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
 	apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
 	roots := filepath.Join(k.Dir, "upstream-ca.pem")
@@ -119,17 +109,7 @@ func TestAProviderBehindTheCompanysProxy(t *testing.T) {
 	})
 	company.Route("login.notes.test:443", k.Up.Authority)
 	owner := k.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, owner, public, false)
 	if became := owner.GiveBack(t.Context(), "mail"); became != app.GrantGiven {
 		t.Errorf("%q", became)
 	}

@@ -94,6 +94,28 @@ func (p *provider) routes() map[string]servicestest.Behave {
 	}
 }
 
+// Clients as a provider knows them, one of which has a secret.
+var (
+	public       = app.OAuthClient{ID: "client-1"}
+	confidential = app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}
+)
+
+// signIn has a person sign in for mail, and links it; try tries the key.
+func signIn(t *testing.T, owner *app.App, client app.OAuthClient, try bool) {
+	t.Helper()
+	s, err := owner.SignsIn(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: client, Show: comesBack(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Link(t.Context(), "mail", secret, try); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // comesBack is a browser whose person agrees at once.
 func comesBack(t *testing.T) func(at, code, redirect string) {
 	return func(at, _, redirect string) {
@@ -125,13 +147,13 @@ func TestAServiceThatSignsIn(t *testing.T) {
 		Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	})
 	owner := k.Open(t, "")
-	signIn := func() {
+	signInChecked := func() {
 		t.Helper()
 		s, err := owner.SignsIn(t.Context(), "mail")
 		if err != nil || s == nil || !s.Browser || s.Device || strings.Join(s.Scopes, " ") != "mail.read" {
 			t.Fatalf("%+v %v", s, err)
 		}
-		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
+		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: confidential, Show: comesBack(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +162,7 @@ func TestAServiceThatSignsIn(t *testing.T) {
 			t.Fatalf("%+v %v", linked, err)
 		}
 	}
-	signIn()
+	signInChecked()
 	read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
 	apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
 	if got := read(); strings.Contains(got.Body, "ya29") {
@@ -174,7 +196,7 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	p.mu.Lock()
 	p.over = false
 	p.mu.Unlock()
-	signIn()
+	signInChecked()
 	apptest.Eventually(t, "the new grant is taken up", func() bool { return read().Status == http.StatusOK })
 	if became := owner.GiveBack(t.Context(), "mail"); became != app.GrantGiven || p.revoked != p.refresh(p.n) {
 		t.Errorf("given back: %v %q", became, p.revoked)
@@ -232,18 +254,7 @@ func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
 		Resolve: []string{"mail.notes.test:443", "login.notes.test:443"}, Upstream: servicestest.Options{Routes: p.routes()},
 	})
 	owner := k.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}
-	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: client, Show: comesBack(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, owner, confidential, false)
 	for service, id := range map[string]string{"mail": "client-1", "evil": "", "worse": "", "calendar": "client-1", "drive": "client-1"} {
 		s, err := owner.SignsIn(t.Context(), service)
 		if err != nil || s.Client.ID != id || s.Client.Secret.Empty() != (id == "") {
@@ -324,17 +335,7 @@ func TestATokenThatTheAPITakesBackEarly(t *testing.T) {
 			Upstream: servicestest.Options{Routes: p.routes()}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		})
 		owner := k.Open(t, "")
-		s, err := owner.SignsIn(t.Context(), "mail")
-		if err != nil {
-			t.Fatal(err)
-		}
-		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := owner.Link(t.Context(), "mail", secret, true); err != nil {
-			t.Fatal(err)
-		}
+		signIn(t, owner, public, true)
 		read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
 		apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
 		ahead.Add(int64(5 * time.Minute))
@@ -381,17 +382,7 @@ func TestAnAPIThatShowsTheRestOfAGrant(t *testing.T) {
 			Upstream: servicestest.Options{Routes: routes}, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 		})
 		owner := k.Open(t, "")
-		s, err := owner.SignsIn(t.Context(), "mail")
-		if err != nil {
-			t.Fatal(err)
-		}
-		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
-			t.Fatal(err)
-		}
+		signIn(t, owner, confidential, false)
 		read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
 		apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
 		ahead.Add(int64(57 * time.Minute))
@@ -423,17 +414,7 @@ func TestAGrantRemovedOverTheAPIGoesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := k.OpenAs(t, acme)
-	s, err := theirs.SignsIn(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := theirs.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1"}, Show: comesBack(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := theirs.Link(t.Context(), "mail", secret, false); err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, theirs, public, false)
 	c := newAPI(t, k)
 	ours, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
 	if got := c.ask(t, ours, "DELETE", "/v1/vault/mail.token", ""); got.Status != 404 || p.revoked != "" {

@@ -333,17 +333,7 @@ func TestHomesRenewASharedGrantOnce(t *testing.T) {
 	one, _, _, dsn := sharing(t, o)
 	two := joining(t, one, dsn, o)
 	owner := one.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "client-1", Secret: runtime.NewSecret("GOCSPX-client-secret-1")}, Show: comesBack(t)})
-	if err == nil {
-		_, err = owner.Link(t.Context(), "mail", secret, true)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	signIn(t, owner, confidential, true)
 	read := func(k *apptest.Kimbap) apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
 	for _, k := range []*apptest.Kimbap{one, two} {
 		apptest.Within(t, soon, "the grant is taken up", func() bool { return read(k).Status == http.StatusOK })
