@@ -17,41 +17,11 @@ const (
 	newKey  = keyFile + newFile // written, and put into place, by who holds the lock of the folder
 )
 
-// writeTemp writes a finished file beside its future name and returns its path.
-func writeTemp(dir, pattern string, data []byte, mode os.FileMode) (name string, err error) {
-	tmp, err := os.CreateTemp(dir, pattern)
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	return tmp.Name(), err
-}
-
 // replaceFile puts data, which all may read, under path in one step: a reader sees
 // the old file or the new one, never a part.
 func replaceFile(path string, data []byte) error {
-	fail := func(err error) error { return &FileError{File: path, Msg: "the file cannot be written", Err: err} }
-	tmp, err := writeTemp(filepath.Dir(path), newFile, data, 0o644)
-	if err != nil {
-		return fail(err)
-	}
-	if err := system.Rename(tmp, path); err != nil {
-		_ = os.Remove(tmp)
-		return fail(err)
+	if err := system.Replace(path, newFile, data, 0o644); err != nil {
+		return &FileError{File: path, Msg: "the file cannot be written", Err: err}
 	}
 	return system.SyncFolder(filepath.Dir(path))
 }

@@ -124,7 +124,7 @@ func (f rootFiles) write(now time.Time, old roots) (tmp string, made roots, err 
 			Headers: map[string]string{trustedUntil: old.until.UTC().Format(time.RFC3339)},
 		})...)
 	}
-	if tmp, err = writeTemp(f.dir, newKey, text, 0o600); err != nil {
+	if tmp, err = system.WriteBeside(f.dir, newKey, text, 0o600); err != nil {
 		err = &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be written", Err: err}
 	}
 	return tmp, roots{root.cert, old.previous, old.until}, err

@@ -274,23 +274,10 @@ func InstalledFile(dir, name string) (path string, inForce bool) {
 	return "", false
 }
 
-// write replaces a file in one step. os.CreateTemp makes it 0600.
-func write(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = system.Rename(f.Name(), path)
-	}
-	if err != nil {
+// write replaces a file in one step, durable when it returns. Its name on the way is hidden, and
+// no service's.
+func write(path string, data []byte) error {
+	if err := system.Replace(path, "."+filepath.Base(path)+".*", data, 0o600); err != nil {
 		return err
 	}
 	return system.SyncFolder(filepath.Dir(path))

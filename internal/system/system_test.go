@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -183,5 +184,36 @@ func TestAFileThatIsOpenIsReplaced(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "new" {
 		t.Errorf("the file holds %q, %v", text, err)
+	}
+}
+
+func TestAFileIsReplacedWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for _, c := range []struct {
+		text string
+		mode os.FileMode
+	}{{"one", 0o600}, {"another", 0o644}, {"", 0o600}} {
+		if err := system.Replace(path, "file.new-*", []byte(c.text), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		info, serr := os.Stat(path)
+		if err != nil || serr != nil || string(got) != c.text || runtime.GOOS != "windows" && info.Mode().Perm() != c.mode {
+			t.Errorf("%q is %q, %v", c.text, got, info.Mode())
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "folder", "in it"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := system.Replace(filepath.Join(dir, "folder"), "folder.new-*", []byte("x"), 0o600); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if err := system.Replace(filepath.Join(dir, "none", "file"), "file.new-*", []byte("x"), 0o600); err == nil {
+		t.Error("a file of a folder that is not there was made")
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*.new-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("what failed has left %v; %v", left, err)
 	}
 }

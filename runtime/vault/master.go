@@ -117,16 +117,12 @@ func NewMasterKeyFile(path string) (MasterKey, error) {
 // durable; fs.ErrExist when the name is taken.
 func WriteOnce(path string, data []byte) error {
 	dir := filepath.Dir(path)
-	file, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // 0600
+	name, err := system.WriteBeside(dir, filepath.Base(path)+".new-*", data, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = system.Remove(file.Name()) }()
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(file.Name(), path); err != nil {
+	defer func() { _ = system.Remove(name) }()
+	if err := os.Link(name, path); err != nil {
 		return err
 	}
 	return system.SyncFolder(dir)

@@ -219,18 +219,8 @@ func inTheWay(where string) error {
 
 // replace puts a file of mode 0600 under a name in one step, durable when it returns.
 func replace(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	file, err := os.CreateTemp(dir, filepath.Base(path)+newInfix+"*") // 0600
-	if err != nil {
+	if err := system.Replace(path, filepath.Base(path)+newInfix+"*", data, 0o600); err != nil {
 		return err
 	}
-	defer func() { _ = system.Remove(file.Name()) }()
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := system.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return system.SyncFolder(dir)
+	return system.SyncFolder(filepath.Dir(path))
 }
