@@ -19,6 +19,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/neighbours"
 	"github.com/kimbap-run/kimbap/internal/notices"
 	"github.com/kimbap-run/kimbap/internal/outfit"
+	"github.com/kimbap-run/kimbap/internal/pass"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/internal/waiting"
@@ -143,8 +144,8 @@ type App struct {
 		sync.Mutex
 		ca *certs.Authority // nil: not open
 	}
-	pass        *pass // of the proxy; nil: it needs none; set before the watch begins
-	homeCA      bool  // tunnels are opened with it; set before the watch begins
+	pass        *pass.Pass // of the proxy; nil: it needs none; set before the watch begins
+	homeCA      bool       // tunnels are opened with it; set before the watch begins
 	listeners   roster.Listeners
 	entrance    entrance
 	scripts     scripts

@@ -50,6 +50,7 @@ var plan = map[string]room{
 	"internal/mask":            {4, []string{"runtime", "runtime/audit/record", "runtime/connector", "services/rest/scrub"}},
 	"internal/waiting":         {4, []string{"runtime", "runtime/approval", "internal/crowd"}},
 	"internal/tenants":         {4, []string{"runtime", "runtime/policy", "internal/home"}},
+	"internal/pass":            {4, []string{"runtime", "internal/home"}},
 	"internal/project":         {4, []string{"runtime", "services", "services/catalog", "internal/errata", "internal/home"}},
 	"internal/truststore":      {4, []string{"runtime", "services", "services/catalog", "certs", "certs/stores", "internal/home"}},
 	"internal/toolbox":         {4, []string{"runtime", "runtime/sandbox", "services", "services/catalog", "internal/home"}},

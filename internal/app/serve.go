@@ -55,7 +55,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	if a.pass, err = a.issuePass(ctx, o); err != nil {
 		return err
 	}
-	defer a.pass.end(ctx)
+	defer a.pass.End(ctx)
 	ln, err := a.listener(o)
 	if err != nil {
 		return err

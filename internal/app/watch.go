@@ -172,7 +172,7 @@ func (p proxied) look(ctx context.Context) {
 	p.a.refreshCA(ctx, p.signing)
 	p.a.run.lease.Look(ctx) // before tunnels are closed because of a token that slept
 	p.server.Recheck(ctx)
-	p.a.pass.look(ctx)
+	p.a.pass.Look(ctx)
 }
 
 // unproxied is what signs nothing and holds no connection open.
