@@ -2,31 +2,22 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 	goruntime "runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/crowd"
-	"github.com/kimbap-run/kimbap/internal/mask"
 	"github.com/kimbap-run/kimbap/internal/resource"
-	"github.com/kimbap-run/kimbap/internal/waiting"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
-	"github.com/kimbap-run/kimbap/runtime/policy"
-	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
-	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/command"
 	"github.com/kimbap-run/kimbap/services/rest"
 )
@@ -109,53 +100,6 @@ func (a *App) openTrail(ctx context.Context) error {
 	return nil
 }
 
-// masks take what is stored out of what people are shown.
-func (a *App) masks() mask.Masks { return mask.Masks{Vault: a.vault, Forms: a.forms} }
-
-func (a *App) openApprovals(context.Context) (err error) {
-	tell := a.tell
-	if len(a.config.Current().Approval.Notify) == 0 { // what nobody is told need not be masked
-		tell = nil
-	}
-	a.approvals, err = approval.New(approval.Options{
-		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
-		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
-		Terms:   approvalTerms(a.config.Current()),
-		Tell:    tell,
-		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.masks().Of,
-	})
-	if err != nil {
-		return err
-	}
-	a.onClose(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, lateEnds)
-		defer cancel()
-		a.approvals.Close(ctx)
-		return nil // said already, and what was executed is done
-	})
-	room := waiting.Options{Desk: a.approvals, Identity: a.identity}
-	if a.o.Slot == "" { // which has no watch
-		room.Every = watchEvery
-	} else {
-		a.witness.Start() // which forgets old ones
-	}
-	a.waiting = waiting.New(room)
-	return nil
-}
-
-// lateEnds is how long the end of this process waits for a database that did not take
-// how executions ended; the trail needs the rest of the time.
-const lateEnds = 5 * time.Second
-
-// toldLate logs an end of an execution that could not be written yet, and that it was.
-func (a *App) toldLate(id string, err error) {
-	if err != nil {
-		a.o.Log.Error().Err(err).Str("approval", id).Msg("how the execution of an approval ended could not be stored")
-		return
-	}
-	a.o.Log.Info().Str("approval", id).Msg("how the execution of an approval ended is stored now")
-}
-
 func (a *App) openConnector(context.Context) (err error) {
 	var opens runtime.Vault = a.vault
 	if a.o.Slot == "" {
@@ -182,104 +126,6 @@ func (a *App) stages() runtime.Options {
 		Clock:    a.o.Clock,
 		NewID:    func() string { return runtime.NewID("req", a.o.Clock()) },
 	}
-}
-
-func (a *App) loadServices(context.Context) error {
-	a.files = a.asRead()
-	set, err := a.readServices()
-	if err != nil && a.o.Despite {
-		a.fault = err
-		set, err = a.readableServices()
-	}
-	if err != nil {
-		return err
-	}
-	a.services = services.NewLive(set)
-	return nil
-}
-
-// ConfigFault says why the configuration cannot be read, nil when it is in force.
-func (a *App) ConfigFault() error { return a.unread }
-
-// readableServices are those of the installed services that can be read by
-// themselves, none when not even they go together.
-func (a *App) readableServices() (*services.Set, error) {
-	var good []*services.Service
-	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
-	for _, name := range names {
-		if s, err := services.LoadOne(a.home.Services(), strings.TrimSuffix(filepath.Base(name), ".yaml")); err == nil {
-			good = append(good, s)
-		}
-	}
-	if set, err := services.NewSet(good); err == nil {
-		return set, nil
-	}
-	return services.NewSet(nil)
-}
-
-// Fault says what is wrong with the files of the policy and the services, nil
-// when nothing is or the home was not opened despite it.
-func (a *App) Fault() error { return a.fault }
-
-// readServices loads the installed services, or those that Options.Only names.
-func (a *App) readServices() (*services.Set, error) {
-	if a.o.Only != nil && !a.hasProject() {
-		if some, ok := a.someServices(); ok {
-			set, err := services.NewSet(some)
-			return set, runtime.Invalid(err, "kimbap service remove one of the two")
-		}
-	}
-	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
-	if err != nil {
-		return nil, runtime.Invalid(err, "kimbap service validate "+runtime.Quote(a.home.Services())+"/*.yaml")
-	}
-	set, err := services.NewSet(all)
-	return set, runtime.Invalid(err, "kimbap service remove one of the two")
-}
-
-// someServices loads the services that Options.Only names, and those of their hosts.
-// It is false when one of them is an alias, or nothing: only the whole set can tell.
-func (a *App) someServices() ([]*services.Service, bool) {
-	var out []*services.Service
-	for _, word := range a.o.Only {
-		var one *services.Service
-		for _, name := range sandbox.ServiceNames(word) {
-			if s, err := services.LoadOne(a.home.Services(), name); err == nil {
-				one = s
-				break
-			}
-		}
-		if one == nil {
-			return nil, false
-		}
-		if !slices.ContainsFunc(out, func(s *services.Service) bool { return s.Name == one.Name }) {
-			out = append(out, one)
-		}
-	}
-	return services.Neighbours(a.home.Services(), out)
-}
-
-// ServicesOf are the services that a script names, as Options.Only takes them; nil
-// when it may use any.
-func ServicesOf(source string) []string {
-	words, ok := sandbox.NamedServices(source)
-	if !ok {
-		return nil
-	}
-	return words
-}
-
-func (a *App) loadPolicy(context.Context) error {
-	set, wrong := a.rules().Read(a.services.Current())
-	err := wrong.Err()
-	if err != nil && !a.o.Despite {
-		return err
-	}
-	if a.fault == nil { // without its services a good policy has faults too
-		a.fault = err
-	}
-	a.policy = policy.NewLive(set)
-	return nil
 }
 
 func (a *App) openBackends(context.Context) error {
@@ -320,14 +166,4 @@ func (a *App) openBackends(context.Context) error {
 // backends are what executes actions, by the name that an action gives.
 func (a *App) backends() map[string]runtime.Backend {
 	return map[string]runtime.Backend{"rest": a.rest, "tunnel": a.tunnel, "command": a.command}
-}
-
-// placeholder tells whether a value is the placeholder of an installed service.
-func (a *App) placeholder(value string) (string, bool) {
-	return a.services.Current().Placeholder(value)
-}
-
-// placeholderIn tells whether the name of a field holds one.
-func (a *App) placeholderIn(name string) (string, bool) {
-	return a.services.Current().PlaceholderIn(name)
 }

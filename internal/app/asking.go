@@ -3,12 +3,64 @@ package app
 import (
 	"context"
 	"net"
+	"time"
 
+	"github.com/kimbap-run/kimbap/internal/mask"
 	"github.com/kimbap-run/kimbap/internal/notices"
+	"github.com/kimbap-run/kimbap/internal/waiting"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 )
+
+// How people are asked, and told that they are: the desk of approvals and its notices.
+
+// masks take what is stored out of what people are shown.
+func (a *App) masks() mask.Masks { return mask.Masks{Vault: a.vault, Forms: a.forms} }
+
+func (a *App) openApprovals(context.Context) (err error) {
+	tell := a.tell
+	if len(a.config.Current().Approval.Notify) == 0 { // what nobody is told need not be masked
+		tell = nil
+	}
+	a.approvals, err = approval.New(approval.Options{
+		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
+		NewID:   func() string { return runtime.NewID("apr", a.o.Clock()) },
+		Terms:   approvalTerms(a.config.Current()),
+		Tell:    tell,
+		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.masks().Of,
+	})
+	if err != nil {
+		return err
+	}
+	a.onClose(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, lateEnds)
+		defer cancel()
+		a.approvals.Close(ctx)
+		return nil // said already, and what was executed is done
+	})
+	room := waiting.Options{Desk: a.approvals, Identity: a.identity}
+	if a.o.Slot == "" { // which has no watch
+		room.Every = watchEvery
+	} else {
+		a.witness.Start() // which forgets old ones
+	}
+	a.waiting = waiting.New(room)
+	return nil
+}
+
+// lateEnds is how long the end of this process waits for a database that did not take
+// how executions ended; the trail needs the rest of the time.
+const lateEnds = 5 * time.Second
+
+// toldLate logs an end of an execution that could not be written yet, and that it was.
+func (a *App) toldLate(id string, err error) {
+	if err != nil {
+		a.o.Log.Error().Err(err).Str("approval", id).Msg("how the execution of an approval ended could not be stored")
+		return
+	}
+	a.o.Log.Info().Str("approval", id).Msg("how the execution of an approval ended is stored now")
+}
 
 // openNotify makes the senders that approval.notify names.
 func (a *App) openNotify(context.Context) error {
