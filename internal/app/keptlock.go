@@ -148,7 +148,7 @@ func (a *App) putLock(ctx context.Context, l vault.Lock) error {
 			return err
 		}
 	}
-	return a.trail.Event(ctx, record.Event{Kind: "vault.lock", Principal: "kimbap", Fields: map[string]string{"by": l.By, "store": "reached"}})
+	return a.inLedger(ctx, record.Event{Kind: "vault.lock", Principal: "kimbap", Fields: map[string]string{"by": l.By, "store": "reached"}})
 }
 
 // dropKeptLock removes the file of an order.

@@ -22,7 +22,8 @@ import (
 
 // Callers that nobody knows can make records without end and without a token, and
 // whatever looks whether a port is open makes one each time without asking for
-// anything. Of each kind crowdRecords stand in the trail by themselves in any
+// anything. While a required sink keeps the trail from taking requests, nobody is asked who
+// he is, and the ledger has every refusal. Of each kind crowdRecords stand in the trail by themselves in any
 // crowdWindow; those beyond are counted, and one event tells how many.
 const (
 	crowdRecords = 50
@@ -32,8 +33,8 @@ const (
 // Trail is the trail of the pipeline. It is safe for concurrent use.
 type Trail struct {
 	*audit.Log
-	clock             func() time.Time
-	strangers, knocks crowd
+	clock                      func() time.Time
+	strangers, knocks, unheard crowd
 }
 
 // New puts bounds before a trail.
@@ -42,6 +43,7 @@ func New(trail *audit.Log, clock func() time.Time) *Trail {
 		Log: trail, clock: clock,
 		strangers: crowd{event: "callers.refused", count: "refused", label: "code", as: string(runtime.CodeUnauthenticated)},
 		knocks:    crowd{event: "tunnels.unopened", count: "tunnels", label: "reason", as: string(runtime.ReasonTunnelUnopened)},
+		unheard:   crowd{event: "requests.refused", count: "refused", label: "code", as: string(runtime.CodeAuditUnavailable)},
 	}
 }
 
@@ -64,6 +66,8 @@ func (c *Trail) of(r *runtime.Record) *crowd {
 		return &c.strangers
 	case r.Err.Reason == runtime.ReasonTunnelUnopened:
 		return &c.knocks
+	case r.Err.Code == runtime.CodeAuditUnavailable && r.Principal.ID == "":
+		return &c.unheard
 	}
 	return nil
 }
@@ -75,7 +79,11 @@ func Stranger(why *runtime.Error) bool {
 
 // Tell records how many were left out, once their window is over, or now.
 func (c *Trail) Tell(ctx context.Context, now bool) error {
-	return errors.Join(c.strangers.tell(ctx, c.Log, c.clock(), now), c.knocks.tell(ctx, c.Log, c.clock(), now))
+	var failed error
+	for _, of := range []*crowd{&c.strangers, &c.knocks, &c.unheard} {
+		failed = errors.Join(failed, of.tell(ctx, c.Log, c.clock(), now))
+	}
+	return failed
 }
 
 // crowd is one kind of refusals that somebody could make without end.
@@ -115,9 +123,12 @@ func (c *crowd) tell(ctx context.Context, trail *audit.Log, at time.Time, now bo
 	left, first := c.left, c.first
 	c.left = 0
 	c.mu.Unlock()
-	err := trail.Event(ctx, record.Event{Kind: c.event, Principal: "kimbap", Fields: map[string]string{
+	err := trail.Insist(ctx, record.Event{Kind: c.event, Principal: "kimbap", Fields: map[string]string{
 		c.count: strconv.Itoa(left), "since": first.UTC().Format(time.RFC3339), c.label: c.as,
 	}})
+	if late := (*audit.Late)(nil); errors.As(err, &late) {
+		return nil // the ledger tells it, and the sink gets it with what else it has missed
+	}
 	if err != nil { // told the next time
 		c.mu.Lock()
 		c.left, c.first = c.left+left, first
