@@ -193,6 +193,18 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 		}
 		m.until("READY>")
 	}
+	// The end of the input is no answer, so it is a no.
+	m.send("kimbap tenant remove acme; echo code=$?; echo e\"\"nd\n")
+	m.until("$?")
+	m.until("? [y/N] ")
+	m.send("\x04")
+	if said := m.until("end\r\n"); strings.Contains(said, "EOF") || strings.Contains(said, "internal") || !strings.Contains(said, "code=") {
+		t.Errorf("the end of the input: %q", said)
+	}
+	m.until("READY>")
+	if list := h.kimbap(t, "", "tenant", "list").stdout; !strings.Contains(list, "acme") {
+		t.Errorf("it was taken for a yes: %s", list)
+	}
 	h.kimbap(t, "", "service", "install", "jq")
 	for _, command := range []string{"call jq.query --input -", "call jq.query --filter @-"} { // nothing is asked, stdin is read
 		m.send("kimbap --timeout 1s " + command + `; echo code=$?; echo e""nd` + "\n")

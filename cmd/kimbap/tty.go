@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	goruntime "runtime"
 	"strings"
@@ -65,12 +67,17 @@ func (t *terminal) text(ctx context.Context, what string) (string, error) {
 	return strings.TrimSpace(answer), err
 }
 
-// answer reads a line. Where none comes to its end, what is said next has a line of its own.
+// answer reads a line; the end of the input (Ctrl-D) is an empty one. Where none comes to
+// its end, what is said next has a line of its own.
 func (t *terminal) answer(ctx context.Context) (string, error) {
 	answer, err := awaited(ctx, func() (string, error) { return t.line.ReadString('\n') })
-	if err != nil {
-		fmt.Fprintln(t.out)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, io.EOF):
+		answer, err = "", nil
 	}
+	fmt.Fprintln(t.out)
 	return answer, err
 }
 
