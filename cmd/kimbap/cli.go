@@ -153,7 +153,7 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 	}
 	w := out
 	if c.errTTY {
-		w = zerolog.ConsoleWriter{Out: out, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: time.TimeOnly}
+		w = zerolog.ConsoleWriter{Out: out, NoColor: c.getenv("NO_COLOR") != "" || !c.overwrites(), TimeFormat: time.TimeOnly}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }

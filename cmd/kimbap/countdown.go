@@ -12,7 +12,7 @@ import (
 // line that is written over each second. stop takes the line away; it may be called
 // often, and before anything else is printed.
 func (c *cli) countdown(until time.Time) (stop func()) {
-	if !c.errTTY || c.quiet {
+	if !c.overwrites() || c.quiet {
 		return func() {}
 	}
 	quit, done := make(chan struct{}), make(chan struct{})

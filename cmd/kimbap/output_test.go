@@ -133,7 +133,8 @@ func TestAFailureInJSONHasTheCodeOfItsExit(t *testing.T) {
 }
 
 func TestLongWorkIsSaidOnATerminalOnly(t *testing.T) {
-	for _, c := range []*cli{{}, {errTTY: true, quiet: true}, {errTTY: true, verbose: 1}} {
+	for _, c := range []*cli{{}, {errTTY: true, quiet: true}, {errTTY: true, verbose: 1}, {errTTY: true, env: []string{"TERM=dumb"}}} {
+		c.err = io.Discard
 		say, done := c.working("encrypting")
 		done()
 		if say != nil {

@@ -29,12 +29,16 @@ func (c *cli) sayBusy(wait time.Duration) {
 	}
 }
 
+// overwrites reports whether a person watches at a terminal whose lines can be written
+// over. One inside an editor often cannot do that, and says so.
+func (c *cli) overwrites() bool { return c.errTTY && c.getenv("TERM") != "dumb" }
+
 // working shows on a terminal, once work takes longer than a second, what it is and
 // for how long, on one line that is written over. say changes what it is, and is nil
 // where nobody watches; done takes the line away, and may be called often, and before
 // anything else is printed.
 func (c *cli) working(what string) (say func(string), done func()) {
-	if !c.errTTY || c.quiet || c.verbose > 0 {
+	if !c.overwrites() || c.quiet || c.verbose > 0 {
 		return nil, func() {}
 	}
 	var mu sync.Mutex
