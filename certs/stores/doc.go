@@ -7,5 +7,5 @@
 // not given, and holds no state: what was installed where is the caller's to
 // remember ([Entry]).
 //
-// Start reading at [Find], then [Install] and [Uninstall].
+// Start reading at [Machine.Find], then [Machine.Install] and [Machine.Uninstall].
 package stores

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"go/ast"
+	"regexp"
 	"slices"
 	"testing"
 )
@@ -144,4 +145,80 @@ func TestPackageNamesAreOurs(t *testing.T) {
 			t.Errorf("package %s in %s: the name is the standard library's or says nothing", name, dir)
 		}
 	}
+}
+
+// A package comment says where to start reading; what it names there is declared there.
+func TestPackageCommentsLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\[([A-Z]\w*(?:\.\w+)?)\]`)
+	found := 0
+	for dir, files := range byPackage(load(t), false) {
+		known := map[string]bool{}
+		for _, s := range files {
+			declared(s.file, known)
+		}
+		for _, s := range files {
+			for _, m := range link.FindAllStringSubmatch(s.file.Doc.Text(), -1) {
+				if found++; !known[m[1]] {
+					t.Errorf("%s/%s: the package comment names [%s], which is not declared there", dir, s.name, m[1])
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("found no link in a package comment: the test looks in the wrong place")
+	}
+}
+
+// declared adds the names of a file, with those of methods and members behind their type's.
+func declared(f *ast.File, names map[string]bool) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = receiver(d.Recv.List[0].Type) + "." + name
+			}
+			names[name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						names[name.Name] = true
+					}
+				case *ast.TypeSpec:
+					names[spec.Name.Name] = true
+					for _, member := range members(spec.Type) {
+						for _, name := range member.Names {
+							names[spec.Name.Name+"."+name.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// receiver is the name of a method's type.
+func receiver(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return receiver(of.X)
+	case *ast.IndexExpr:
+		return receiver(of.X)
+	case *ast.Ident:
+		return of.Name
+	}
+	return ""
+}
+
+// members are the fields of a struct or the methods of an interface.
+func members(of ast.Expr) []*ast.Field {
+	switch of := of.(type) {
+	case *ast.StructType:
+		return of.Fields.List
+	case *ast.InterfaceType:
+		return of.Methods.List
+	}
+	return nil
 }

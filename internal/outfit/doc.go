@@ -6,5 +6,5 @@
 // It opens no home, asks nobody, and starts nothing: internal/runner does that with
 // what is made here.
 //
-// Start reading at [Run.Program] and [NewFolder].
+// Start reading at [Run.Program] and [Run.NewFolder].
 package outfit

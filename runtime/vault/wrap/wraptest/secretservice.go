@@ -1,4 +1,6 @@
 // Package wraptest has the keyring of a desktop, for tests of what is kept in one.
+//
+// It is imported by tests only. Start reading at [Listen].
 package wraptest
 
 import (
