@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,26 +12,13 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/socket"
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // One caller whose messages never become whole has three quarters of the connections, and
 // is refused on the others before anything is read of it.
 func TestOneCallerLeavesConnectionsToOthers(t *testing.T) {
-	o := whole()
-	o.RequireToken = true
-	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
-		return runtime.Principal{ID: c.Token.Reveal()}, nil
-	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, ln := byToken(t)
 	defer s.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const most = 4
 	web, done := s.HTTP(), make(chan error, 1)
 	go func() {

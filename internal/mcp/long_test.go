@@ -10,27 +10,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Long messages that never become whole are of a bounded length, of one caller and of all;
 // short ones and other callers' come through meanwhile, and a message gives back its room.
 func TestLongMessagesAreBounded(t *testing.T) {
-	o := whole()
-	o.RequireToken = true
-	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
-		return runtime.Principal{ID: c.Token.Reveal()}, nil
-	}
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, ln := byToken(t)
 	defer s.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	web, done := s.HTTP(), make(chan error, 1)
 	go func() { done <- web.Serve(ln) }()
 	var conns []net.Conn

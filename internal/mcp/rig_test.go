@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -39,6 +40,25 @@ func whole() Options {
 		Health:  func(context.Context) error { return nil },
 		Version: "test", Log: zerolog.Nop(),
 	}
+}
+
+// byToken is a server whose callers are who their token says, and a place to serve at.
+func byToken(t *testing.T) (*Server, net.Listener) {
+	t.Helper()
+	o := whole()
+	o.RequireToken = true
+	o.Identify = func(_ context.Context, c runtime.Caller) (runtime.Principal, error) {
+		return runtime.Principal{ID: c.Token.Reveal()}, nil
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, ln
 }
 
 // serve runs a server over pipes and returns a client of it.
