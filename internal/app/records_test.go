@@ -81,7 +81,7 @@ func TestEveryRequestLeavesItsRecords(t *testing.T) {
 		{"misdirected Host", inside(head("GET /notes/7", "elsewhere.test") + "\r\n"), 421, 0, []string{
 			"refusal - - error misdirected"}},
 		{"malformed head", inside("GET /notes/7 HTTP/1.1\nHost: " + host + "\n\n"), 400, 0, []string{
-			"refusal - - error invalid_input"}},
+			"refusal - - error ambiguous_target"}},
 		{"length and chunks", inside(head("POST /notes", host) + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), 400, 0, []string{
 			"refusal - - error ambiguous_target"}},
 		{"unknown token", connect(apptest.Authority, "Proxy-Authorization: Bearer kmb_no"), 407, 0, []string{
