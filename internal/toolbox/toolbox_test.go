@@ -2,8 +2,8 @@ package toolbox_test
 
 import (
 	"context"
-	"errors"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
