@@ -55,7 +55,7 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	link("")
 	err = a.drained(ctx, s, ln)
 	event.Kind = "console.stop"
-	_ = a.told(context.WithoutCancel(ctx), event)
+	_ = a.told(event)
 	return err
 }
 

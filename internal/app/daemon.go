@@ -62,7 +62,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	event.Kind = "daemon.stop"
-	_ = a.told(context.WithoutCancel(ctx), event)
+	_ = a.told(event)
 	return err
 }
 

@@ -2,36 +2,26 @@ package app
 
 import (
 	"context"
-	"errors"
 	"maps"
 
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // What takes a right away is recorded first too, and the ledger is enough for that: whoever
-// can make a required sink fail must not keep a token valid or a key in the vault by it. The
-// sink gets these records with what else it has missed, before anything else passes.
+// can make a required sink fail, or hang, must not keep a token valid or a key in the vault by
+// it. The sink gets these records when it can, before anything else passes.
 
-// inLedger records what needs no required sink to have it: that a right is about to be taken
-// away, or that a process begins to serve, which passes no request before the sinks have all.
-// Without an error the ledger has it, durably.
-func (a *App) inLedger(ctx context.Context, event record.Event) error {
-	err := a.trail.Insist(ctx, event)
-	late := (*audit.Late)(nil)
-	if !errors.As(err, &late) {
-		return err
-	}
-	a.o.Log.Warn().Err(runtime.AsError(late).Err).Str("event", event.Kind).Msg("recorded here alone: a required audit sink gets it with what else it has missed")
-	return nil
-}
+// inLedger records what waits for no required sink: that a right is about to be taken away, or
+// that a process begins to serve, which passes no request before the sinks have all. Without
+// an error the ledger has it, durably.
+func (a *App) inLedger(_ context.Context, event record.Event) error { return a.trail.Insist(event) }
 
 // told records what has happened, or happens all the same: the ledger gets it as soon as it
-// can. The error says who has it not.
-func (a *App) told(ctx context.Context, event record.Event) error {
-	err := a.trail.Insist(ctx, event)
-	if late := (*audit.Late)(nil); err != nil && !errors.As(err, &late) {
+// can. The error says that it has it not yet.
+func (a *App) told(event record.Event) error {
+	err := a.trail.Insist(event)
+	if err != nil {
 		a.trail.Note(event)
 	}
 	return err

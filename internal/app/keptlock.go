@@ -81,7 +81,7 @@ func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.E
 	}
 	a.locked.Store(runtime.AsError(a.ordered(ctx)))
 	told := a.lockedElsewhere(why, length == 0)
-	if err := a.told(ctx, event); err != nil { // which does not undo it: nobody may use a key then either
+	if err := a.told(event); err != nil { // which does not undo it: nobody may use a key then either
 		told.Msg += "; and the record of that is late: " + runtime.AsError(err).Msg
 	}
 	return Locking{Here: true}, told

@@ -59,11 +59,14 @@ func (a *App) lockVault(ctx context.Context, length time.Duration) (done Locking
 	if length > 0 {
 		event.Fields = map[string]string{"for": length.String()}
 	}
-	late := a.told(ctx, event)
+	late := a.told(event)
 	if length > 0 {
 		err = a.order(ctx, length)
 	} else {
 		done, err = a.lockAndSeal(ctx)
+	}
+	if late == nil {
+		late = a.trail.Flush(ctx) // which may wait for a sink: the vault is locked
 	}
 	if err == nil && late != nil {
 		err = lockedUnrecorded(late)
@@ -183,7 +186,7 @@ func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: t.Tenant,
 		Fields: map[string]string{"token": t.ID, "run": t.Run, "because": "vault.lock"},
 	}
-	if err := a.told(ctx, event); err != nil {
+	if err := a.told(event); err != nil {
 		a.o.Log.Debug().Err(err).Msg("the record of the end of a run is late")
 	}
 	_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)

@@ -135,7 +135,7 @@ func (a *App) closeVault(ctx context.Context, why *runtime.Error) {
 	a.authority.Unlock()
 	a.o.Log.Warn().Err(why).Msg("the vault is locked: hosts of services are refused")
 	event := record.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}}
-	if err := a.told(ctx, event); err != nil {
+	if err := a.told(event); err != nil {
 		a.o.Log.Error().Err(err).Msg("the record of the locking is late")
 	}
 	a.writeState()

@@ -68,6 +68,42 @@ func TestASinkThatRefusesHindersNoLock(t *testing.T) {
 	}
 }
 
+// A lock is in force before a required sink that hangs has been waited for.
+func TestALockWaitsForNoSink(t *testing.T) {
+	t.Parallel()
+	hangs, end := make(chan struct{}), make(chan struct{})
+	place := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-hangs:
+			if r.Header.Get("Kimbap-Audit-Slot") == app.SlotCLI {
+				<-end
+			}
+		default:
+		}
+	}))
+	t.Cleanup(place.Close)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
+	withPin(t, storeless(t, k))
+	a := storeless(t, k)
+	close(hangs)
+	defer close(end)
+	done := make(chan error, 1)
+	go func() {
+		_, err := a.LockVault(t.Context(), 0)
+		done <- err
+	}()
+	apptest.Within(t, soon, "the lock", func() bool { return k.App.Locked() != nil })
+	select {
+	case err := <-done:
+		t.Errorf("it waited for the sink: %v", err)
+	default:
+	}
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "is locked") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A command that keeps its turn at the trail, as one that was stopped or waits for a sink that
 // hangs, keeps nobody from locking, nor from asking how things are. The lock is recorded when
 // its turn comes.

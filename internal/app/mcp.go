@@ -74,7 +74,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
 		err = serveHTTP(ctx, server.HTTP(), bounded, server.Close, o.Ready)
 	}
-	_ = a.told(context.WithoutCancel(ctx), a.mcpEvent("mcp.stop", transport, listen))
+	_ = a.told(a.mcpEvent("mcp.stop", transport, listen))
 	return err
 }
 

@@ -90,7 +90,7 @@ func (a *App) sayReloaded(ctx context.Context, problems map[string]error) {
 		event.Fields["result"], event.Fields["kept"] = "kept the old state", strings.Join(kept, " ")
 		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
 	}
-	if err := a.told(ctx, event); err != nil { // a mistake in a sink is put right by a reload
+	if err := a.told(event); err != nil { // a mistake in a sink is put right by a reload
 		a.o.Log.Error().Err(err).Msg("the record of a reload is late")
 	}
 	a.writeState()

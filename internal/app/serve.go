@@ -94,8 +94,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 			<-done
 		}
 	}
-	last := context.WithoutCancel(ctx)
-	_ = a.told(last, record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
+	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}

@@ -80,7 +80,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	err = a.drained(ctx, s, ln)
 	endLent()
 	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
-	_ = a.told(context.WithoutCancel(ctx), last)
+	_ = a.told(last)
 	return err
 }
 

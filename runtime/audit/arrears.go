@@ -70,6 +70,7 @@ func (l *Log) settleUp(until time.Time) error {
 		}
 		again = tip() != before
 	}
+	l.owing = false
 	return nil
 }
 

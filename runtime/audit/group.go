@@ -43,25 +43,21 @@ func (l *Log) line(kind record.Kind) *line {
 // line waits until the disk has what came before it. The number is not 0 when the ledger holds the record, also with an error: then a
 // required sink has failed.
 func (l *Log) enter(ctx context.Context, ln *line, last bool) (uint64, error) {
-	e := l.trouble.Load()
-	if e != nil && !(ln != nil && ln.Alone) {
-		return 0, e
+	if err := l.Ready(); err != nil {
+		return 0, err
 	}
 	l.mu.Lock()
 	g := l.group
 	if g == nil {
 		l.mu.Unlock()
-		if e == nil {
-			e = l.refusal(errClosed)
-		}
-		return 0, e
+		return 0, l.refusal(errClosed)
 	}
 	place := len(g.lines)
 	if ln != nil {
 		g.lines = append(g.lines, ln)
 	}
 	g.callers++
-	g.last = g.last || last && !(l.o.SinksLast && ln != nil && !ln.Alone)
+	g.last = g.last || last && !(l.o.SinksLast && ln != nil)
 	l.mu.Unlock()
 	if ctx.Err() != nil || !l.lead(g) {
 		signal(l.urgent)
@@ -227,7 +223,7 @@ const unsyncedMost = 1 << 20
 // them, and all before them, when it returns.
 func (l *Log) put(lines []*line, last bool) error {
 	last = last || l.o.Shared || l.ledger.Unsynced() > unsyncedMost
-	if empty(lines) && !(last && l.ledger.Behind()) {
+	if empty(lines) && !(last && (l.ledger.Behind() || l.owing)) {
 		return nil
 	}
 	if l.o.Shared {

@@ -121,65 +121,89 @@ func TestASinkKeepsNothingFromALedgerThatIsBack(t *testing.T) {
 	audittest.Verified(t, o.Dir)
 }
 
-// What takes a right away is recorded while a required sink fails, from the first failure
-// on, durably and before anybody is told so; other events are refused. At the end nothing is
-// amiss with the ledger, and nobody is told that.
+// What takes a right away waits for no sink: the disk has it when nobody has asked the sink
+// yet, and while that fails; other events are refused then. What was noted before stands before
+// it. A sink that is well gets it by itself, at the end at the latest.
 func TestWhatTakesARightAwayNeedsTheLedgerAlone(t *testing.T) {
 	for name, as := range modes {
 		t.Run(name, func(t *testing.T) {
-			m := &memory{required: true}
+			m := &memory{required: true, gate: make(chan struct{}, 99)} // hangs
 			o, _ := with(t.TempDir(), m)
 			as(&o)
 			l := audittest.Open(t, o)
-			if err := l.Insist(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"n": "0"}}); err != nil {
-				t.Fatalf("with the sink: %v", err)
+			revoke := func(n int) {
+				t.Helper()
+				l.Note(record.Event{Kind: "noted", Fields: map[string]string{"before": fmt.Sprint(n)}})
+				if err := l.Insist(record.Event{Kind: "token.revoke", Fields: map[string]string{"n": fmt.Sprint(n)}}); err != nil {
+					t.Fatal(err)
+				}
+				lines := ledgerOf(t, killed(t, o.Dir), o.Slot)
+				if k := len(lines); k < 2 || !strings.Contains(lines[k-1], fmt.Sprintf(`"n":"%d"`, n)) || !strings.Contains(lines[k-2], fmt.Sprintf(`"before":"%d"`, n)) {
+					t.Fatalf("the ledger has\n%s", strings.Join(lines, "\n"))
+				}
+				if seq, _, _ := l.Tip(); seq != uint64(len(lines)) {
+					t.Errorf("of %d records %d are durable", len(lines), seq)
+				}
+			}
+			revoke(0)
+			if m.lines() != "" {
+				t.Error("the sink was waited for")
+			}
+			for range 20 {
+				m.gate <- struct{}{}
+			}
+			if err := l.Flush(t.Context()); err != nil || whole(t, m.has(), ledgerOf(t, o.Dir, o.Slot)) != 0 {
+				t.Errorf("after a flush the sink has\n%s\n%v", m.lines(), err)
 			}
 			m.set(errors.New("gone"))
-			for n := 1; n < 4; n++ {
-				err := l.Insist(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"n": fmt.Sprint(n)}})
-				if late := (*audit.Late)(nil); !errors.As(err, &late) || !strings.Contains(fmt.Sprint(runtime.AsError(err).Err), "gone") {
-					t.Fatalf("without the sink: %v", err)
-				}
-				if dir := killed(t, o.Dir); !recorded(ledgerOf(t, dir, o.Slot), "event", fmt.Sprintf(`"n":"%d"`, n)) {
-					t.Fatalf("the ledger has\n%s", strings.Join(ledgerOf(t, dir, o.Slot), "\n"))
-				}
-				if seq, _, _ := l.Tip(); seq != uint64(n+1) {
-					t.Errorf("of %d records %d are durable", n+1, seq)
-				}
+			revoke(1)
+			if err := l.Flush(t.Context()); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Errorf("a flush without the sink: %v", err)
 			}
+			revoke(2)
 			if err := l.Event(t.Context(), record.Event{Kind: "token.create"}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
 				t.Errorf("what gives a right: %v", err)
 			}
 			audittest.Shut(t, l)
 			m.set(nil)
+			close(m.gate)
 			l = audittest.Open(t, o)
 			audittest.Intents(t, l, 4, 5)
+			if err := l.Insist(record.Event{Kind: "token.revoke"}); err != nil {
+				t.Error(err)
+			}
 			audittest.Shut(t, l)
 			if repeated := whole(t, m.has(), ledgerOf(t, o.Dir, o.Slot)); repeated != 0 || strings.Contains(m.lines(), "token.create") {
 				t.Errorf("%d lines came again:\n%s", repeated, m.lines())
+			}
+			if err := l.Insist(record.Event{Kind: "token.revoke"}); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Errorf("after the end: %v", err)
 			}
 		})
 	}
 }
 
 // Where the ledger fails there is no record, and the error is about that, whatever a sink
-// does beside.
+// does beside. What was noted before is not lost.
 func TestWhatTakesARightAwayNeedsTheLedger(t *testing.T) {
 	m := &memory{required: true}
-	o, _ := with(t.TempDir(), m)
+	o, clock := with(t.TempDir(), m)
 	l := audittest.Open(t, o)
 	m.set(errors.New("gone"))
 	if err := l.Event(t.Context(), record.Event{Kind: "a"}); err == nil {
 		t.Fatal("recorded without the sink")
 	}
 	l.Fail()
+	l.Note(record.Event{Kind: "noted"})
 	for range 2 {
-		err := l.Insist(t.Context(), record.Event{Kind: "token.revoke"})
-		if late := (*audit.Late)(nil); err == nil || errors.As(err, &late) || strings.Contains(fmt.Sprint(runtime.AsError(err).Err), "gone") {
+		if err := l.Insist(record.Event{Kind: "token.revoke"}); err == nil || strings.Contains(fmt.Sprint(runtime.AsError(err).Err), "gone") {
 			t.Errorf("without the ledger: %v", err)
 		}
 	}
-	if strings.Contains(strings.Join(ledgerOf(t, o.Dir, "proxy"), "\n"), "token.revoke") {
+	if err := audittest.Step(clock, func() bool { return recorded(ledgerOf(t, o.Dir, "proxy"), "event", "noted") }); err != nil {
+		t.Fatalf("%+v", l.Health())
+	}
+	if recorded(ledgerOf(t, o.Dir, "proxy"), "event", "token.revoke") {
 		t.Error("it is recorded")
 	}
 }
@@ -288,7 +312,7 @@ func TestATurnThatNeverComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := turn(t, o.Dir, "cli")
-	err := l.Insist(t.Context(), record.Event{Kind: "token.revoke"})
+	err := l.Insist(record.Event{Kind: "token.revoke"})
 	e := runtime.AsError(err)
 	if e == nil || e.Code != runtime.CodeAuditUnavailable || !strings.Contains(e.Hint, "end that one") || !strings.Contains(e.Err.Error(), "cli.lock") {
 		t.Fatalf("%v: %+v", err, e)

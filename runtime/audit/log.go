@@ -80,6 +80,7 @@ type Log struct {
 
 	desk      desk         // the baton's, as all of these: what the required sinks have of the slot
 	begun     bool         // the ledger was read
+	owing     bool         // the ledger has something that no required sink was asked to take
 	hasty     bool         // others are not waited for as long as usual
 	arranged  bool         // their marks are known
 	from      receipt.Mark // where the ledger ended before this process wrote to it: new sinks have what is before
@@ -238,39 +239,44 @@ func (l *Log) arm() {
 // Event records an act that is no request. It returns when the record is
 // durable.
 func (l *Log) Event(ctx context.Context, ev record.Event) error {
-	_, err := l.event(ctx, ev, false)
+	_, err := l.enter(ctx, l.event(ev), true)
 	return err
 }
 
-func (l *Log) event(ctx context.Context, ev record.Event, alone bool) (uint64, error) {
+func (l *Log) event(ev record.Event) *line {
 	ln := l.line(record.KindEvent)
-	ln.Alone = alone
 	ln.Body = record.AppendEvent(ln.Body, ev, ln.At)
-	return l.enter(ctx, ln, true)
+	return ln
 }
 
-// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails.
-// A [Late] says that the disk has the record, and a required sink has not; after any other
-// error it is not recorded.
-func (l *Log) Insist(ctx context.Context, ev record.Event) error {
-	seq, err := l.event(ctx, ev, true)
-	if err != nil && seq != 0 {
-		return &Late{err}
+// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails or
+// hangs: it returns when the disk has the record. The required sinks get it soon after, with
+// what else they have missed, in this process or the next; [Log.Flush] waits for them. An
+// error says that it is not recorded. It does not stop early when its caller goes away: it
+// waits for who is writing, which may take as long as a sink may.
+func (l *Log) Insist(ev record.Event) error {
+	l.baton.Lock()
+	defer l.baton.Unlock()
+	e := l.trouble.Load()
+	if e != nil && (!l.o.Shared && l.ledger.File() == nil || noTurn(e)) {
+		return e
 	}
-	return err
+	lines, open := l.unasked()
+	if !open {
+		return l.refusal(errClosed)
+	}
+	if err := l.alone(append(lines, l.event(ev))); err != nil {
+		l.keep(lines)
+		signal(l.urgent) // who writes next sets the clock for a recovery
+		return l.refuse(err)
+	}
+	l.free(lines)
+	l.arm()
+	return nil
 }
 
-// Late is the error of a record that the ledger has, durably, and that a required sink gets
-// with what else it has missed, in this process or the next.
-type Late struct{ Err error }
-
-// Error implements error.
-func (e *Late) Error() string { return "the record is in the ledger alone: " + e.Err.Error() }
-
-// Unwrap returns what is wrong with the sink.
-func (e *Late) Unwrap() error { return e.Err }
-
-// Flush returns when everything handed over before is durable.
+// Flush returns when everything handed over before is durable, and the required sinks have
+// it.
 func (l *Log) Flush(ctx context.Context) error {
 	_, err := l.enter(ctx, nil, true)
 	return err

@@ -37,7 +37,7 @@ func (l *Log) keep(lines []*line) {
 func (l *Log) save(lines []*line, why error) {
 	var out []*line
 	for _, ln := range lines {
-		if unasked(ln) || ln != nil && ln.Alone {
+		if unasked(ln) {
 			out = append(out, ln)
 		}
 	}
@@ -92,8 +92,27 @@ func (l *Log) alone(lines []*line) error {
 	l.offer(l.ledger.Written())
 	for _, f := range l.desk.feeds {
 		f.lacks(mark(l.ledger))
+		l.owing = true
 	}
 	return nil
+}
+
+// unasked takes from the group that gathers what nobody waits for, with what was kept before
+// it: that stands before what is written now. It is false when the log is closed.
+func (l *Log) unasked() (lines []*line, open bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.group == nil {
+		return nil, false
+	}
+	lines, l.kept = l.kept, nil
+	for i, ln := range l.group.lines {
+		if unasked(ln) {
+			lines = append(lines, ln)
+			l.group.lines[i] = nil
+		}
+	}
+	return lines, true
 }
 
 // whole reports whether the ledger has all that there was, and only a sink lacks of it.

@@ -23,7 +23,6 @@ type Line struct {
 	At     time.Time
 	Kind   record.Kind
 	Noted  bool   // an event that nobody waits for
-	Alone  bool   // an event that is to be in the ledger also where a required sink fails
 	Intent uint64 // outcome: the number of its intent
 	Seq    uint64 // set by the ledger
 }
