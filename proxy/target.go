@@ -110,7 +110,7 @@ func misdirected(one, first, other, second string) *runtime.Error {
 // host it can be read in two ways: some take that for the host.
 func invalidHost(msg, authority string, cause error) *runtime.Error {
 	if strings.Contains(authority, "@") {
-		e := ambiguous(runtime.ReasonInvalidHost, msg)
+		e := ambiguous(runtime.ReasonInvalidHost, msg+", with a user name before the host")
 		e.Err = cause
 		return e
 	}
