@@ -179,7 +179,7 @@ func (c *cli) report(err error) int {
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
 	}
-	f.fix = c.atHome(f.fix)
+	f.what, f.why, f.fix = withoutTokens(f.what), withoutTokens(f.why), withoutTokens(c.atHome(f.fix))
 	if c.output == "json" && !c.bare {
 		fmt.Fprintf(c.err, "%s\n", f.line(e))
 		return f.exit

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -115,6 +117,9 @@ func newTokenInspectCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token inspect tok_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isToken(args[0]) {
+				return notItsID()
+			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				tokens, err := a.ListTokens(ctx)
 				if err != nil {
@@ -153,6 +158,9 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if all == (len(args) == 1) {
 				return usage("kimbap token revoke tok_…, or kimbap token revoke --all", "name one token, or --all")
+			}
+			if !all && isToken(args[0]) {
+				return notItsID()
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if all {
@@ -198,5 +206,39 @@ func (c *cli) checkAgent(cmd *cobra.Command) error {
 	return &failure{
 		what: "kimbap " + path + " is the owner's: KIMBAP_TOKEN makes the caller an agent, and no token gives rights",
 		fix:  "unset KIMBAP_TOKEN, if you are the owner", exit: exitDenied,
+	}
+}
+
+// markOfTokens is what every token begins with, and tokenRest how many letters and
+// digits follow.
+const (
+	markOfTokens = "kmb_"
+	tokenRest    = 49
+)
+
+// isToken reports whether an argument is a token, where the id of one is wanted.
+func isToken(arg string) bool { return strings.HasPrefix(arg, markOfTokens) }
+
+func notItsID() error {
+	return usage("kimbap token list", "this is a token itself, and what is wanted is its id")
+}
+
+// withoutTokens shortens the tokens in a message to what all have in common: whoever
+// puts one in a wrong place does not have it repeated, in a log maybe.
+func withoutTokens(text string) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, markOfTokens)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(markOfTokens)
+		rest := strings.TrimLeftFunc(after, func(r rune) bool { return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) })
+		if len(after)-len(rest) >= tokenRest {
+			out.WriteString("…")
+			after = rest
+		}
+		text = after
 	}
 }

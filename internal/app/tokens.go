@@ -107,6 +107,9 @@ func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
 
 // RevokeToken revokes by id; false when there is no valid token of that id.
 func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
+	if !strings.HasPrefix(id, "tok_") { // no token's id, and maybe a token
+		return false, nil
+	}
 	err := a.inLedger(ctx, record.Event{
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
 		Fields: map[string]string{"token": id},

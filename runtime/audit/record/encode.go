@@ -27,7 +27,7 @@ type Event struct {
 	Principal string // who did it; empty: kimbap itself
 	Tenant    runtime.Tenant
 	Execution string            // the script that it is about, if any
-	Fields    map[string]string // plain; the caller puts no secret in
+	Fields    map[string]string // plain, but for what has the form of a credential; the caller puts no secret in
 }
 
 // Encoder turns records into the members of a line, from "kind" on and without
@@ -183,7 +183,7 @@ func AppendEvent(dst []byte, ev Event, now time.Time) []byte {
 		}
 		dst = appendText(dst, name, maxName)
 		dst = append(dst, ':')
-		dst = appendText(dst, ev.Fields[name], maxText)
+		dst = appendText(dst, formed(ev.Fields[name]), maxText)
 	}
 	return append(dst, '}')
 }

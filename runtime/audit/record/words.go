@@ -113,6 +113,22 @@ func (d *veil) secret(word string) bool {
 	return len(word) >= minToken && tokenForm(word) || d.known != nil && Telling(word) && d.known(word)
 }
 
+// formed overwrites in s what has the form of a credential and is no word of any
+// language. It asks no vault: an event has none, and its caller puts no secret in. But a
+// person who is asked for a name may give the credential itself.
+func formed(s string) string {
+	c := cover{text: s}
+	for start, end := range runs(s, tokenByte) {
+		if word := s[start:end]; len(word) >= minToken && tokenForm(word) && strings.ContainsAny(word, telling) {
+			c.hide(start, end)
+		}
+	}
+	return c.covered()
+}
+
+// telling are the bytes of which a short word that can be a secret has one.
+const telling = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // Telling reports whether a word can be a secret or a part of one that is not
 // also a word of any language: the vault fingerprints no others, and the trail
 // looks for no others. Eight bytes with a digit or a capital, or sixteen.
@@ -120,7 +136,7 @@ func Telling(word string) bool {
 	if len(word) >= minToken {
 		return true
 	}
-	return len(word) >= minSecret && strings.ContainsAny(word, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	return len(word) >= minSecret && strings.ContainsAny(word, telling)
 }
 
 // Words yields the words of a text that are [Telling].
