@@ -12,8 +12,9 @@ import (
 )
 
 // maxReplies is how many replies may lie unread in the worker. The host sends one
-// for each call, and a script has not as many calls waiting.
-const maxReplies = 4096
+// for each call and timer, and a script has not as many waiting: 10,000 timers and a
+// few calls.
+const maxReplies = 1 << 14
 
 // maxHeld is how many bytes of calls wait for the script to rest before they are
 // written, and maxKept how large a buffer is kept for the next ones.
