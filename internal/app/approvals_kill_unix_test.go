@@ -245,7 +245,7 @@ func accept(ctx context.Context, desk *approval.Desk, by runtime.Principal, yes 
 		return err
 	}
 	_, err = desk.Accept(ctx, by, runtime.DefaultTenant, list[0].ID, yes)
-	if errors.Is(err, approval.ErrDecided) {
+	if errors.Is(err, approval.ErrDecided) || errors.Is(err, approval.ErrVoted) {
 		return nil // this person's yes is there already
 	}
 	return err
