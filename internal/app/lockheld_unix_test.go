@@ -96,7 +96,7 @@ func TestALockWaitsForNoSink(t *testing.T) {
 	apptest.Within(t, soon, "the lock", func() bool { return k.App.Locked() != nil })
 	select {
 	case err := <-done:
-		t.Errorf("it waited for the sink: %v", err)
+		t.Fatalf("it waited for the sink: %v", err)
 	default:
 	}
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "is locked") {
