@@ -145,21 +145,6 @@ func (l *Log) give(d *desk, f *feed, b *receipt.Batch) error {
 	return err
 }
 
-// unreadError is that of records which a sink lacks and which cannot be read: nobody knows yet
-// whether they are lost.
-type unreadError struct {
-	slot string
-	err  error
-}
-
-// Error implements error.
-func (e *unreadError) Error() string {
-	return "read what audit sinks have missed of " + e.slot + ": " + e.err.Error()
-}
-
-// Unwrap returns what is wrong with the file, which it names.
-func (e *unreadError) Unwrap() error { return e.err }
-
 func (l *Log) progress(d *desk, f *feed, tip receipt.Mark) {
 	if l.o.OnArrears != nil {
 		l.o.OnArrears(Arrears{Sink: f.name, Slot: d.slot, Sent: f.sent, Left: tip.Sequence - f.mark.Sequence})

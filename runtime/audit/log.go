@@ -249,32 +249,6 @@ func (l *Log) event(ev record.Event) *line {
 	return ln
 }
 
-// Insist is Event for what takes a right away, which nobody may hinder by a sink that fails or
-// hangs: it returns when the disk has the record. The required sinks get it soon after, with
-// what else they have missed, in this process or the next; [Log.Flush] waits for them. An
-// error says that it is not recorded. It does not stop early when its caller goes away: it
-// waits for who is writing, which may take as long as a sink may.
-func (l *Log) Insist(ev record.Event) error {
-	l.baton.Lock()
-	defer l.baton.Unlock()
-	e := l.trouble.Load()
-	if e != nil && (!l.o.Shared && l.ledger.File() == nil || noTurn(e)) {
-		return e
-	}
-	lines, open := l.unasked()
-	if !open {
-		return l.refusal(errClosed)
-	}
-	if err := l.alone(append(lines, l.event(ev))); err != nil {
-		l.keep(lines)
-		signal(l.urgent) // who writes next sets the clock for a recovery
-		return l.refuse(err)
-	}
-	l.free(lines)
-	l.arm()
-	return nil
-}
-
 // Flush returns when everything handed over before is durable, and the required sinks have
 // it.
 func (l *Log) Flush(ctx context.Context) error {

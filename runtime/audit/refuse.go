@@ -59,3 +59,18 @@ func fix(err error) string {
 		return "check the disk of kimbap's audit folder and who owns it"
 	}
 }
+
+// unreadError is that of records which a sink lacks and which cannot be read: nobody knows yet
+// whether they are lost.
+type unreadError struct {
+	slot string
+	err  error
+}
+
+// Error implements error.
+func (e *unreadError) Error() string {
+	return "read what audit sinks have missed of " + e.slot + ": " + e.err.Error()
+}
+
+// Unwrap returns what is wrong with the file, which it names.
+func (e *unreadError) Unwrap() error { return e.err }
