@@ -137,6 +137,10 @@ func plain(v any) any {
 		return json.Number(strconv.FormatFloat(n, format, -1, 64))
 	case runtime.Args:
 		return map[string]any(n)
+	case []any:
+		if n == nil { // JSON would have null for it
+			return []any{}
+		}
 	}
 	return v
 }

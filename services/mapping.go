@@ -179,6 +179,7 @@ func (p *parser) body(op *operation, r *object) {
 	if n != nil || r.get("body_type") != nil || !bodiless(spec.Method) {
 		spec.BodyType = r.oneOf("body_type", "json", "json", "form", "multipart", "raw")
 	}
+	p.contentType(op, r)
 	if n == nil {
 		if r.get("body_type") != nil && spec.BodyType == "raw" {
 			p.bad(r.at("body_type"), `add body: "{input}"`, "%s.body_type raw needs a body", r.name)
@@ -201,6 +202,18 @@ func (p *parser) body(op *operation, r *object) {
 		p.credentialField(n, r)
 		spec.Body = &runtime.Template{Value: tree}
 		p.readBody(op, tree, "")
+	}
+}
+
+// contentType refuses an argument for the type of a body in parts, which has its boundary.
+func (p *parser) contentType(op *operation, r *object) {
+	if op.action.HTTP.BodyType != "multipart" {
+		return
+	}
+	for _, m := range r.pairs("headers") {
+		if http.CanonicalHeaderKey(m.name) == "Content-Type" && len(holes(m.value.Value)) > 0 {
+			p.bad(m.value, "leave it out: kimbap writes the type with its boundary", "%s.headers.%s: no argument is the type of a multipart body", r.name, m.name)
+		}
 	}
 }
 

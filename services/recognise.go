@@ -19,8 +19,9 @@ import (
 //
 // The request is read as the proxy reads one that comes, and the body also where nothing
 // asks for it, if it is the document or form that the service says, or a document that some
-// reader would take for a form: of other arguments than policy judges.
-func (s *Set) recognise(action *runtime.Action, r *runtime.Built) error {
+// reader would take for a form: of other arguments than policy judges. What is read back
+// must be the arguments, too.
+func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Built) error {
 	kinds := r.Header["Content-Type"]
 	if len(kinds) > 1 {
 		return s.same(action, classifier.Match{}, severalTypes())
@@ -44,7 +45,10 @@ func (s *Set) recognise(action *runtime.Action, r *runtime.Built) error {
 	if err == nil && in.Body == nil && r.Body != nil && action.HTTP.BodyType == "json" && classifier.MayBeForm(r.Method, kinds) {
 		err = readBody(&in, r) // it has no more fields than one
 	}
-	return s.same(action, match, err)
+	if err := s.same(action, match, err); err != nil {
+		return err
+	}
+	return asGiven(action, args, match)
 }
 
 // severalTypes refuses a body of which readers differ in what it is.

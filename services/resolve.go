@@ -243,6 +243,7 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *
 		if err := settle(action, &action.Params[i], args); err != nil {
 			return nil, nil, err
 		}
+		toTexts(action, &action.Params[i], args)
 	}
 	if action.Command != nil {
 		_, err := action.Command.Words(action.Params, args)
@@ -255,6 +256,9 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *
 			Hint: "kimbap service install " + action.Service + " --var NAME=VALUE",
 		}
 	}
+	if err := dropUnsent(action, args, given); err != nil {
+		return nil, nil, err
+	}
 	if err := checkSpread(action, args); err != nil {
 		return nil, nil, err
 	}
@@ -265,7 +269,7 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *
 	if err := readPush(action, args, built); err != nil {
 		return nil, nil, err
 	}
-	return args, built, s.recognise(action, built)
+	return args, built, s.recognise(action, args, built)
 }
 
 // readPush fills in the references of a push that is built: nobody says them, so
@@ -392,8 +396,6 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 // {filename, content or base64}, which an argument of type string or object takes, but none
 // whose text the service bounds.
 func isFile(action *runtime.Action, p *runtime.Param, v any) bool {
-	members, isObject := v.(map[string]any)
-	_, named := members["filename"]
-	return isObject && named && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
+	return hasFile(v) && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
 		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject) && p.Enum == nil && p.Pattern == nil
 }

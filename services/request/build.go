@@ -166,11 +166,16 @@ func (w *writer) body(in runtime.Place, more map[string]any) any {
 // caller's and may not be changed.
 func Spread(action *runtime.Action, args runtime.Args) (in runtime.Place, members map[string]any) {
 	i := slices.IndexFunc(action.Params, func(p runtime.Param) bool { return action.Rest != "" && p.Name == action.Rest })
-	if i < 0 || inTemplates(action.HTTP, action.Rest) {
+	if i < 0 || !Spreads(action) {
 		return "", nil
 	}
 	members, _ = args[action.Rest].(map[string]any)
 	return action.Params[i].In, members
+}
+
+// Spreads reports whether an action has a rest argument that no template names.
+func Spreads(action *runtime.Action) bool {
+	return action.Rest != "" && !inTemplates(action.HTTP, action.Rest)
 }
 
 // encode writes the body in its declared type.

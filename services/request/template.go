@@ -114,31 +114,73 @@ func (w *writer) texts(t runtime.Template) []string { return texts(w.fill(t.Valu
 
 // inTemplates reports whether a template of the request names the argument.
 func inTemplates(spec *runtime.HTTPSpec, name string) bool {
-	named := func(fields []runtime.Field) bool {
-		return slices.ContainsFunc(fields, func(f runtime.Field) bool { return inTree(f.Value.Value, name) })
-	}
+	return someTemplate(spec, func(template string) bool { return names(split(template), name) })
+}
+
+func names(parts []part, name string) bool {
+	return slices.ContainsFunc(parts, func(p part) bool { return p.name == name })
+}
+
+// someTemplate reports whether one of the request's templates is what is looked for.
+func someTemplate(spec *runtime.HTTPSpec, is func(template string) bool) bool {
+	field := func(f runtime.Field) bool { return inTree(f.Value.Value, is) }
 	for _, template := range spec.PathParams {
-		if inTree(template, name) {
+		if is(template) {
 			return true
 		}
 	}
-	return named(spec.Query) || named(spec.Headers) || spec.Body != nil && inTree(spec.Body.Value, name)
+	return slices.ContainsFunc(spec.Query, field) || slices.ContainsFunc(spec.Headers, field) || spec.Body != nil && inTree(spec.Body.Value, is)
 }
 
-func inTree(tree any, name string) bool {
+func inTree(tree any, is func(template string) bool) bool {
 	switch v := tree.(type) {
 	case string:
-		return slices.ContainsFunc(split(v), func(p part) bool { return p.name == name })
+		return is(v)
 	case []any:
-		return slices.ContainsFunc(v, func(child any) bool { return inTree(child, name) })
+		return slices.ContainsFunc(v, func(child any) bool { return inTree(child, is) })
 	case map[string]any:
 		for _, child := range v {
-			if inTree(child, name) {
+			if inTree(child, is) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// Unsent are the arguments, sorted, that a request would not have: each template that names
+// one names another as well, which is not given, and so is nothing.
+func Unsent(spec *runtime.HTTPSpec, args runtime.Args) []string {
+	var lost []string
+	filled := func(parts []part) bool {
+		return !slices.ContainsFunc(parts, func(p part) bool { return p.name != "" && !has(args, p.name) })
+	}
+	someTemplate(spec, func(template string) bool {
+		if strings.Count(template, "{") < 2 { // as most
+			return false
+		}
+		if parts := split(template); !filled(parts) {
+			for _, p := range parts {
+				if has(args, p.name) {
+					lost = append(lost, p.name)
+				}
+			}
+		}
+		return false
+	})
+	lost = slices.DeleteFunc(lost, func(name string) bool {
+		return someTemplate(spec, func(template string) bool {
+			parts := split(template)
+			return names(parts, name) && filled(parts)
+		})
+	})
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
+func has(args runtime.Args, name string) bool {
+	_, given := args[name]
+	return given
 }
 
 // Expand fills the {argument} holes of a message, as error mappings of a

@@ -224,7 +224,7 @@ func TestWhatIsBuiltIsWhatWasJudged(t *testing.T) {
 		{"sent.parts", runtime.Args{"file": map[string]any{"filename": "a.txt", "content": "x"}, "_method": "PUT"}, true},
 		{"sent.parts-previewed", runtime.Args{"preview": "1", "file": "x"}, false},
 		{"sent.note", runtime.Args{"kind": "a", "sudo": "root"}, false},
-		{"sent.note", runtime.Args{"sudo": "root"}, false},
+		{"sent.note", runtime.Args{"sudo": "root"}, true}, // it would be sent without
 		{"sent.note-as", runtime.Args{"sudo": "root"}, false},
 		{"sent.preview", runtime.Args{"preview": "1"}, false},
 		{"sent.preview", runtime.Args{"preview": nil}, true},

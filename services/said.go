@@ -1,0 +1,157 @@
+package services
+
+import (
+	"slices"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
+)
+
+// What policy judges of a call by name are the arguments that its request says, as whoever
+// reads it finds them there: not a list of one where the upstream gets what is in it, and no
+// owner "a/b" of a repository "c" where it gets "a/b/c".
+
+// toTexts brings an argument that is settled to what becomes of it in a query, a field, a
+// form or parts, where everything is text: the elements of a list, and the members of an
+// object that stand there by themselves.
+func toTexts(action *runtime.Action, p *runtime.Param, args runtime.Args) {
+	value, given := args[p.Name]
+	if !given || !standsInTexts(action, p) {
+		return
+	}
+	parts := p.In == runtime.InBody && action.HTTP.BodyType == "multipart"
+	switch v := value.(type) {
+	case []any:
+		args[p.Name] = elements(v, parts)
+	case map[string]any:
+		if isSpread(action, p) {
+			args[p.Name] = fields(v, parts)
+		}
+	}
+}
+
+func standsInTexts(action *runtime.Action, p *runtime.Param) bool {
+	switch p.In {
+	case runtime.InQuery, runtime.InHeader:
+		return action.HTTP != nil
+	case runtime.InBody:
+		return action.HTTP.BodyType == "form" || action.HTTP.BodyType == "multipart"
+	}
+	return false
+}
+
+// isSpread reports whether the members of an argument stand by themselves, each as a pair
+// or part: those of the rest, and of what is the whole body.
+func isSpread(action *runtime.Action, p *runtime.Param) bool {
+	if body := action.HTTP.Body; body != nil && body.Value == "{"+p.Name+"}" {
+		return true
+	}
+	return p.Name == action.Rest && request.Spreads(action)
+}
+
+// elements are those of a list as texts. Parts have files as they are, and none for null.
+func elements(list []any, parts bool) []any {
+	out := make([]any, 0, len(list))
+	for _, v := range list {
+		switch {
+		case parts && v == nil:
+		case parts && hasFile(v):
+			out = append(out, v)
+		default:
+			out = append(out, request.Text(v))
+		}
+	}
+	return out
+}
+
+// fields are members as who reads a form has them: a text, or several of one name.
+func fields(members map[string]any, parts bool) map[string]any {
+	out := make(map[string]any, len(members))
+	for name, v := range members {
+		list, many := v.([]any)
+		if !many && v != nil {
+			list = []any{v}
+		}
+		switch list = elements(list, parts); len(list) {
+		case 0:
+		case 1:
+			out[name] = list[0]
+		default:
+			out[name] = list
+		}
+	}
+	return out
+}
+
+func hasFile(v any) bool {
+	members, isObject := v.(map[string]any)
+	_, named := members["filename"]
+	return isObject && named
+}
+
+// dropUnsent takes out the defaults that the request will not have, since what stands in
+// one text with them is not given. An argument that the caller gave is refused instead: it
+// may be what a rule allows the request for.
+func dropUnsent(action *runtime.Action, args, given runtime.Args) error {
+	for _, name := range request.Unsent(action.HTTP, args) {
+		if _, said := given[name]; said {
+			return invalid(action, name, "would not be sent: it stands in one text with another argument, which is not given")
+		}
+		delete(args, name)
+	}
+	return nil
+}
+
+// asGiven refuses a request that says other arguments than those it was made of. A field
+// that every request has, Content-Type or User-Agent, says the argument that was to fill it,
+// also where nobody gave it.
+func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) error {
+	for i := range action.Params {
+		p := &action.Params[i]
+		said, is := match.Args[p.Name]
+		given, was := args[p.Name]
+		switch {
+		case is && !was && p.In == runtime.InHeader:
+			args[p.Name] = said
+		case slices.Contains(match.Astray, p.Name), is && !was:
+			return readOtherwise(action, p.Name, "stands somewhere in the request where it was not put")
+		case is && !sameValue(said, given):
+			return readOtherwise(action, p.Name, "would be read otherwise than it is given: it is not UTF-8, or holds the text that parts it from what is behind it")
+		}
+	}
+	return nil
+}
+
+func readOtherwise(action *runtime.Action, name, complaint string) error {
+	e := *runtime.AsError(invalid(action, name, complaint))
+	e.Reason = runtime.ReasonAmbiguousParameter
+	return &e
+}
+
+// sameValue compares two values of JSON. Numbers are the same if they are written alike.
+func sameValue(a, b any) bool {
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		other, ok := b.(string)
+		return ok && a == other
+	case []any:
+		other, ok := b.([]any)
+		return ok && slices.EqualFunc(a, other, sameValue)
+	case map[string]any:
+		other, ok := b.(map[string]any)
+		if !ok || len(a) != len(other) {
+			return false
+		}
+		for name, v := range a {
+			if w, is := other[name]; !is || !sameValue(v, w) {
+				return false
+			}
+		}
+		return true
+	}
+	_, isText := b.(string)
+	return b != nil && !isText && request.Text(a) == request.Text(b)
+}
