@@ -37,7 +37,7 @@ func (s *Set) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 		return runtime.Resolved{}, s.unknown(string(req.Action))
 	}
 	if req.Raw != nil {
-		if req.Waited && !req.Followed {
+		if req.Waited {
 			if err := s.still(action, req); err != nil {
 				return runtime.Resolved{}, err
 			}

@@ -55,3 +55,16 @@ func TestARequestThatWaitedIsTheSameActionStill(t *testing.T) {
 		}
 	}
 }
+
+// So it is with a request that kimbap made of a redirect or a page.
+func TestAFollowedRequestThatWaitedIsTheSameActionStill(t *testing.T) {
+	for now, refused := range map[string]bool{asksForItems: false, asksAndWipes: true} {
+		_, err := set(t, now).Resolve(&runtime.Request{
+			Action: "demo.ask", Args: runtime.Args{"id": "all"}, Raw: &runtime.Raw{Header: http.Header{}}, Waited: true, Followed: true,
+			Target: runtime.Target{Scheme: "https", Authority: "api.demo.test:443", Method: "POST", Path: "/ask/all"},
+		})
+		if (err != nil) != refused {
+			t.Errorf("refused %v, want %v: %v", err != nil, refused, err)
+		}
+	}
+}
