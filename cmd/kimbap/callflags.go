@@ -168,22 +168,7 @@ func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
 		if err != nil {
 			return nil, err
 		}
-		decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))) // some editors and shells put it first
-		decoder.UseNumber()
-		err = decoder.Decode(&args)
-		switch {
-		case errors.Is(err, io.EOF):
-			err = errors.New("it is empty")
-		case err == nil && args == nil:
-			err = errors.New("it is null")
-		}
-		if err == nil && decoder.More() {
-			err = fmt.Errorf("something follows the object")
-		}
-		if kind := (*json.UnmarshalTypeError)(nil); errors.As(err, &kind) {
-			err = fmt.Errorf("it is of type %s", kind.Value)
-		}
-		if err != nil {
+		if args, err = readArguments(data); err != nil {
 			return nil, usage("give one JSON object, for example {\"owner\": \"cli\"}", "--input is not a JSON object: %v", err)
 		}
 	}
@@ -191,6 +176,36 @@ func (c *cli) arguments(flags []*argFlag, input string) (runtime.Args, error) {
 		if f.given {
 			args[f.p.Name] = f.value
 		}
+	}
+	return args, nil
+}
+
+// readArguments reads one JSON object. Bytes that are no UTF-8, and names that stand twice,
+// are not what whoever wrote them sees there.
+func readArguments(data []byte) (args runtime.Args, err error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors and shells put it first
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	err = decoder.Decode(&args)
+	kind := (*json.UnmarshalTypeError)(nil)
+	switch {
+	case errors.As(err, &kind):
+		return nil, fmt.Errorf("it is of type %s", kind.Value)
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("it is empty")
+	case err != nil:
+		return nil, err
+	case args == nil:
+		return nil, errors.New("it is null")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the object")
+	}
+	if complaint := app.Doubled(data); complaint != "" {
+		return nil, errors.New(complaint)
 	}
 	return args, nil
 }

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"math"
 	"net/url"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/object"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -67,6 +69,15 @@ func CatalogOwner(rawURL string) (name string, insecure bool) {
 // complaint finishes a sentence that starts with the argument.
 func Argument(p *runtime.Param, text string) (value any, complaint string) {
 	return services.Argument(p, text)
+}
+
+// Doubled says which name stands twice in one object of a JSON value, "" for none. It is
+// asked of a text that was decoded.
+func Doubled(data []byte) (complaint string) {
+	if name, is := object.Twice(data, math.MaxInt); is {
+		return object.TwiceText(name)
+	}
+	return ""
 }
 
 // SkillOf is the SKILL.md of a service.
