@@ -102,6 +102,13 @@ func (p *reading) strayInBody(b *Body) {
 			p.strayField(key)
 		}
 	}
+	if b.inParts {
+		for at, names := range p.queryKeys {
+			if b.has(at) {
+				p.astray = append(p.astray, names...)
+			}
+		}
+	}
 	if b.form == nil {
 		return
 	}

@@ -15,6 +15,9 @@ type Body struct {
 	json  any // the document; nil also for none
 	form  map[string][]string
 	given bool // there was a body at all
+
+	parts   []byte // their heads, of a body of which no more is known
+	inParts bool   // it is such a one
 }
 
 // Value is the body as policy sees it: the JSON document, or for a form an
@@ -170,10 +173,12 @@ type strictness struct {
 // lookup finds what a pointer names. Form fields are strings, or []any where a
 // field is repeated.
 func (b *Body) lookup(tokens []string, how strictness) (value any, found bool, err *Error) {
-	if b.form != nil {
+	switch {
+	case b.inParts:
+		return nil, false, b.partNamed(tokens)
+	case b.form != nil:
 		return b.field(tokens, how)
-	}
-	if !b.given {
+	case !b.given:
 		return nil, false, nil
 	}
 	value = b.json
@@ -243,6 +248,9 @@ func arrayIndex(token string, length int) (int, bool) {
 func (b *Body) has(name string) bool {
 	if b == nil {
 		return false
+	}
+	if b.inParts {
+		return b.partNamed([]string{name}) != nil
 	}
 	if _, ok := b.form[name]; ok {
 		return true

@@ -3,6 +3,7 @@ package classifier
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -225,6 +226,9 @@ func (w *partWatch) called(key string) *Error {
 	}
 	if word := wordOf(key, w.words); word != "" {
 		return twoPlaces(word)
+	}
+	if w.pieces && slices.ContainsFunc(w.words, func(word string) bool { return partOf(key, word) }) {
+		return twoPlaces(key)
 	}
 	return nil
 }

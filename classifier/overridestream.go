@@ -49,6 +49,7 @@ func WatchWords(contentTypes []string, words ...string) *OverrideWatch {
 type sought struct {
 	words     []string // parameters of the query
 	wordsOnly bool     // not another method than POST too
+	pieces    bool     // nor what some readers put together to one of the words
 }
 
 func watch(contentTypes []string, form bool, what sought) *OverrideWatch {

@@ -149,3 +149,93 @@ func TestWhatAFileHoldsIsNoPart(t *testing.T) {
 		}
 	}
 }
+
+const inParts = `
+name: parted
+version: 1.0.0
+base_url: https://api.parted.test
+actions:
+  promote:
+    method: [POST, PATCH]
+    path: /members
+    match: {body: {/role: admin}}
+    risk: {level: critical}
+  promote-inside:
+    method: POST
+    path: /inside
+    match: {body: {/member/right: "*"}}
+    risk: {level: critical}
+  inside:
+    method: POST
+    path: /inside
+    risk: {level: low}
+    args: [{name: file}, {name: more, rest: true}]
+    request: {body_type: multipart}
+  picture:
+    method: POST
+    path: /members
+    risk: {level: low}
+    args: [{name: file}, {name: more, rest: true}]
+    request: {body_type: multipart}
+  whole:
+    method: PATCH
+    path: /members
+    risk: {level: low}
+    args: [{name: input, type: object}]
+    request: {body: "{input}", body_type: multipart}
+  of-kind:
+    method: POST
+    path: /pictures
+    risk: {level: low}
+    args: [{name: kind}, {name: input, type: object}]
+    request: {query: {kind: "{kind}"}, body: "{input}", body_type: multipart}
+`
+
+// A body in parts is told from a document by its type, as long as none of its parts could
+// be what decides in the document: servers read a part like a member or field of that name.
+func TestABodyInPartsIsNoneThatAPartDecides(t *testing.T) {
+	all := set(t, inParts)
+	takes := func(ref runtime.Ref, in args) bool {
+		found, err := all.Resolve(&runtime.Request{Action: ref, Args: in})
+		if err == nil && found.Built.Body == nil {
+			t.Fatalf("%s with %v has no body", ref, in)
+		}
+		if err != nil && runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s with %v: %v", ref, in, err)
+		}
+		return err == nil
+	}
+	for name, taken := range map[string]bool{
+		"note": true, "roles": true, "my role": true, "right": true, "x[role]": true, "members": true,
+		"role": false, "Role": false, "role[]": false, "role[0]": false, " role": false, "role.x": false, "ro%6Ce": false,
+		"=?utf-8?q?role?=": false, "x; name=role": false, `x"; name="role`: true, `x\"; name=role`: false, "x name=role": false,
+	} {
+		in := args{"file": map[string]any{"filename": "a.png", "content": "x"}, name: "admin"}
+		if takes("parted.picture", in) != taken {
+			t.Errorf("a part named %q is taken: %v", name, !taken)
+		}
+		if takes("parted.whole", args{"input": in}) != taken {
+			t.Errorf("a part named %q of a whole body is taken: %v", name, !taken)
+		}
+	}
+	for name, taken := range map[string]bool{"right": true, "members": true, "member": false, "member[right]": false, "member.right": false, "Member": false} {
+		if takes("parted.inside", args{name: "x"}) != taken {
+			t.Errorf("a part named %q beside one of its members is taken: %v", name, !taken)
+		}
+	}
+	for name, taken := range map[string]bool{"a.png": true, "role": true, "a; name=role": false, `a"; name="role`: true, "name=role": false} {
+		file := map[string]any{"filename": name, "content": "--x\r\nContent-Disposition: form-data; name=role\r\n\r\nadmin\r\n"}
+		if takes("parted.picture", args{"file": file}) != taken {
+			t.Errorf("a file named %q is taken: %v", name, !taken)
+		}
+	}
+	file := map[string]any{"filename": "a", "content": "x", "content_type": "text/plain; name=role"}
+	if !takes("parted.picture", args{"file": file}) {
+		t.Error("the type of a file is no name")
+	}
+	for name, taken := range map[string]bool{"title": true, "kind": false, "kind[]": false} {
+		if takes("parted.of-kind", args{"kind": "user", "input": map[string]any{name: "admin"}}) != taken {
+			t.Errorf("a part named %q beside an argument of the query is taken: %v", name, !taken)
+		}
+	}
+}

@@ -27,6 +27,9 @@ func (p *parser) request(op *operation) {
 	p.constants(op)
 	p.nullables(op)
 	p.push(op)
+	if kind := op.action.HTTP.BodyType; kind == "multipart" || kind == "raw" {
+		p.unread = append(p.unread, unread{op, r.at("body_type")})
+	}
 	op.action.Params = make([]runtime.Param, 0, len(op.order))
 	for _, name := range op.order {
 		a := op.args[name]

@@ -33,7 +33,14 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Bu
 			return s.same(action, classifier.Match{}, err)
 		}
 	}
+	if in.Body == nil && isWhole(action.HTTP, "multipart") {
+		readParts(&in, r)
+	}
 	match, err := s.table.Match(in)
+	if err == nil && in.Body == nil && match.NeedBody && action.HTTP.BodyType == "multipart" {
+		readParts(&in, r)
+		match, err = s.table.Match(in)
+	}
 	if err == nil && in.Body == nil && (match.NeedBody || illegible && len(match.Words) > 0) {
 		if err = readBody(&in, r); err == nil {
 			match, err = s.table.Match(in)
@@ -66,6 +73,23 @@ func readBody(in *classifier.Input, r *runtime.Built) (err error) {
 		in.Body, err = classifier.ParseBody(r.Header.Get("Content-Type"), "", text)
 	}
 	return err
+}
+
+// readParts gives the heads of the parts of a body to the classifier. There an argument may
+// not be one that decides, nor, where it is the whole body, one of the query.
+func readParts(in *classifier.Input, r *runtime.Built) {
+	if r.Body != nil {
+		in.Body = classifier.NamedParts(request.Heads(r.Header.Get("Content-Type"), r.Body))
+	}
+}
+
+// isWhole reports whether a body of a type is one argument of any members.
+func isWhole(spec *runtime.HTTPSpec, kind string) bool {
+	if spec.Body == nil || spec.BodyType != kind {
+		return false
+	}
+	template, isText := spec.Body.Value.(string)
+	return isText && whole(template) != ""
 }
 
 // wroteBody reports whether a body is the document or form that it was written as. A field

@@ -106,6 +106,7 @@ type parser struct {
 
 	definition definition // room for the one of the action that is read
 	schemes    []reach    // of its routes, once asked for
+	unread     []unread   // bodies of its actions
 }
 
 // serviceFields is every field of the top level, in the order of the format.
@@ -253,6 +254,9 @@ func (p *parser) advice(o *object) {
 func (p *parser) overlaps(o *object) {
 	table, err := classifier.Join(p.s.ready)
 	p.s.table = table
+	if err == nil {
+		p.untold()
+	}
 	for _, one := range split(err) {
 		line := o.at("actions").Line
 		var overlap *classifier.OverlapError

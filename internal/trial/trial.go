@@ -223,6 +223,9 @@ func readBack(set *services.Set, a *runtime.Action, built *runtime.Built, args r
 	if err != nil {
 		return err
 	}
+	if m.NeedBody && built.Body != nil { // it is in parts, or as it is: nothing is read back
+		return nil
+	}
 	if m.Action == "" { // only its body would tell, and there is none
 		return errors.New("its request is recognised as none of the service's actions")
 	}

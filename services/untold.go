@@ -1,0 +1,104 @@
+package services
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
+)
+
+// unread is an action whose body has no form that is read, and where the file says so.
+type unread struct {
+	op *operation
+	at *yaml.Node
+}
+
+// untold notes actions that cannot be called, whatever their arguments are: the body
+// would tell them from others of their path, and it is not read. Parts can be told from a
+// document; from a worse GraphQL request they cannot, since servers take those in parts too.
+func (p *parser) untold() {
+	for _, w := range p.unread {
+		action := w.op.action
+		in, known := sampleOf(p.s, w.op)
+		if !known || !action.Callable() {
+			continue
+		}
+		if match, err := p.s.table.Match(in); err != nil || !match.NeedBody {
+			continue
+		}
+		if action.HTTP.BodyType == "multipart" {
+			in.Body = classifier.NamedParts(nil)
+			if match, err := p.s.table.Match(in); err == nil && match.Action == string(action.Ref) {
+				continue
+			}
+		}
+		p.bad(w.at, "tell it from the others by its path, or by match.query or match.header", "%s cannot be called: other actions of its path are told by their bodies, and one of type %s is not read there", w.op.name, action.HTTP.BodyType)
+	}
+}
+
+var anyHole = regexp.MustCompile(`\{[^{}]*\}`)
+
+// sampleOf is a request of an action, with something for each argument. It is not known
+// of one whose type an argument says.
+func sampleOf(s *Service, op *operation) (in classifier.Input, known bool) {
+	value := func(template string) string {
+		return anyHole.ReplaceAllStringFunc(template, func(hole string) string {
+			name, _, _ := strings.Cut(strings.Trim(hole, "{}."), ":")
+			return sample(op.args[name])
+		})
+	}
+	spec, route := op.action.HTTP, op.route
+	in = classifier.Input{Method: spec.Method, Header: http.Header{}, Checked: true}
+	places := s.Routes
+	for i := range places {
+		if places[i].Action == route.Action {
+			in.Scheme, in.Authority = places[i].Schemes[0], places[i].Authorities[0]
+			break
+		}
+	}
+	in.Target = value(route.Path)
+	separator := "?"
+	for _, f := range spec.Query {
+		if template, isText := f.Value.Value.(string); isText {
+			in.Target += separator + url.QueryEscape(f.Name) + "=" + url.QueryEscape(value(template))
+			separator = "&"
+		}
+	}
+	for _, f := range spec.Headers {
+		template, isText := f.Value.Value.(string)
+		if isText {
+			in.Header.Set(f.Name, value(template))
+		}
+		if f.Name == "Content-Type" && (len(holes(template)) > 0 || readable(template)) {
+			return in, false
+		}
+	}
+	return in, in.Authority != ""
+}
+
+// readable reports whether a body of the type is read as what it says.
+func readable(contentType string) bool {
+	_, err := classifier.ParseBody(contentType, "", []byte("{}"))
+	return err == nil
+}
+
+// sample is a value that an argument can have, as far as that is easy to tell.
+func sample(a *argument) string {
+	switch {
+	case a == nil:
+		return sampleValue
+	case len(a.Enum) > 0:
+		return request.Text(a.Enum[0])
+	case a.Type == runtime.TypeInteger || a.Type == runtime.TypeNumber:
+		return "1"
+	case a.Type == runtime.TypeBoolean:
+		return "true"
+	}
+	return sampleValue
+}
