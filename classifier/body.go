@@ -244,6 +244,20 @@ func arrayIndex(token string, length int) (int, bool) {
 	return i, i < length
 }
 
+// Names reports whether a body has a member, field or part that some reader would take for
+// one of that name.
+func (b *Body) Names(name string) bool {
+	if _, found, err := b.lookup([]string{name}, strictness{}); found || err != nil {
+		return true
+	}
+	for key := range b.form {
+		if partOf(key, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // has reports whether a top-level member or form field is there.
 func (b *Body) has(name string) bool {
 	if b == nil {

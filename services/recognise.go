@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,6 +50,9 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Bu
 	if err == nil {
 		err = lookForOverride(action.HTTP, &in, r, match.Words)
 	}
+	if err == nil {
+		err = besideCredential(action, r)
+	}
 	if err == nil && in.Body == nil && r.Body != nil && action.HTTP.BodyType == "json" && classifier.MayBeForm(r.Method, kinds) {
 		err = readBody(&in, r) // it has no more fields than one
 	}
@@ -81,6 +85,34 @@ func readParts(in *classifier.Input, r *runtime.Built) {
 	if r.Body != nil {
 		in.Body = classifier.NamedParts(request.Heads(r.Header.Get("Content-Type"), r.Body))
 	}
+}
+
+// besideCredential refuses a form or parts that are one argument, and have a field beside
+// the stored credential that some server would take for it.
+func besideCredential(action *runtime.Action, r *runtime.Built) error {
+	spec, auth := action.HTTP, action.Auth
+	name := cmp.Or(auth.Field, auth.Query)
+	if name == "" || r.Body == nil {
+		return nil
+	}
+	var in classifier.Input
+	switch {
+	case isWhole(spec, "multipart"):
+		readParts(&in, r)
+	case !isWhole(spec, "form") && spec.BodyType != "raw" || !classifier.MayBeForm(r.Method, r.Header["Content-Type"]):
+		return nil
+	default:
+		if err := readBody(&in, r); err != nil {
+			return err
+		}
+	}
+	if in.Body.Names(name) {
+		return &classifier.Error{
+			Code: string(runtime.CodeInvalidInput), Reason: string(runtime.ReasonDuplicateParameter),
+			Msg: "its body would have the field " + shown(name) + ", in whatever spelling, beside the credential",
+		}
+	}
+	return nil
 }
 
 // isWhole reports whether a body of a type is one argument of any members.
