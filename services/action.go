@@ -48,9 +48,31 @@ func (p *parser) actions(o *object) {
 		}
 		p.action(a)
 	}
+	p.keyless(o)
 	placed := func(a *runtime.Action) bool { return a.HTTP != nil && a.HTTP.Segment > 0 }
 	if auth := p.s.Auth; auth.Segment != "" && len(p.problems) == 0 && !slices.ContainsFunc(p.s.Actions, placed) {
 		p.bad(o.at("auth"), "write it where the credential goes, like /{"+auth.Segment+"}/get", "no path has {%s}, so the credential goes nowhere", auth.Segment)
+	}
+}
+
+// keyless warns of actions that the stored key does not reach: it goes into the body, and a
+// GET has none (RFC 9110 section 9.3.1). A program's is recognised all the same, and needs
+// none while no key is stored.
+func (p *parser) keyless(o *object) {
+	if p.s.Auth.Type != runtime.AuthBody {
+		return
+	}
+	var names []string
+	for i := range p.s.Routes {
+		route := &p.s.Routes[i]
+		_, name, _ := strings.Cut(route.Action, ".")
+		carries := func(method string) bool { return method != http.MethodGet && method != http.MethodHead }
+		if !slices.ContainsFunc(route.Methods, carries) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		p.warn(o.at("auth"), "move what needs no key to a service of its own, with auth: {type: none}", "once a key is stored, these are refused, since the key goes into the body and a GET has none: %s", strings.Join(names, ", "))
 	}
 }
 

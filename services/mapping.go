@@ -374,7 +374,7 @@ func (p *parser) defaults(op *operation, r *object) {
 		spec.Body = &runtime.Template{Value: members}
 		p.readBody(op, members, "")
 	}
-	if spec.Body == nil && !p.spreads(op) {
+	if spec.Body == nil && !p.spreads(op) && p.s.Auth.Type != runtime.AuthBody { // else the credential is its body
 		spec.BodyType = ""
 	}
 }

@@ -41,6 +41,7 @@ type Service struct {
 	Gotchas      []Gotcha
 	Recipes      []Recipe
 	Filters      []Filter // all jq expressions, which whoever runs them compiles
+	Warnings     Problems // what is no mistake, and will not work as it looks
 
 	ready   []classifier.Prepared // Routes, compiled
 	table   *classifier.Table     // of them alone

@@ -80,6 +80,15 @@ func (s *source) bad(n *yaml.Node, fix, format string, args ...any) {
 	s.add(n.Line, n.Column, fix, format, args...)
 }
 
+// warn notes what is no problem, and will not work as it looks.
+func (p *parser) warn(n *yaml.Node, fix, format string, args ...any) {
+	w := Problem{File: p.file, Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...), Fix: fix}
+	if lines := p.split(); n.Line <= len(lines) {
+		w.Excerpt = excerpt(lines[n.Line-1], n.Column)
+	}
+	p.s.Warnings = append(p.s.Warnings, w)
+}
+
 // badField is bad for a problem that is one field's.
 func (s *source) badField(n *yaml.Node, field, fix, format string, args ...any) {
 	before := len(s.problems)

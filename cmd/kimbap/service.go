@@ -70,6 +70,7 @@ func (c *cli) showInstalled(ctx context.Context, a *app.App, r *app.Review, fore
 			c.sayLines(r.Text())
 			c.say("sha256   %s", r.SHA256)
 		}
+		c.sayWarnings(r.Service)
 		if advice := a.KeyAdvice(ctx, r.Service); advice != "" {
 			c.advise(advice)
 		}
@@ -261,6 +262,15 @@ type checkedFile struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Actions int    `json:"actions"`
+
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// sayWarnings says what a service file has that will not work as it looks.
+func (c *cli) sayWarnings(s *app.Service) {
+	for _, w := range s.Warnings {
+		c.say("warning: %s", w)
+	}
 }
 
 func newServiceValidateCommand(c *cli) *cobra.Command {
@@ -279,7 +289,12 @@ func newServiceValidateCommand(c *cli) *cobra.Command {
 			}
 			checked := []checkedFile{}
 			for i, s := range list {
-				checked = append(checked, checkedFile{File: files[i], Name: s.Name, Version: s.Version, Actions: len(s.Actions)})
+				one := checkedFile{File: files[i], Name: s.Name, Version: s.Version, Actions: len(s.Actions)}
+				for _, w := range s.Warnings {
+					one.Warnings = append(one.Warnings, w.String())
+				}
+				checked = append(checked, one)
+				c.sayWarnings(s)
 			}
 			return c.show(checked, func() {
 				for _, s := range checked {

@@ -181,7 +181,7 @@ func Spreads(action *runtime.Action) bool {
 // encode writes the body in its declared type.
 func (w *writer) encode(r *runtime.Built, body any) (data []byte, err error) {
 	if isNothing(body) {
-		if w.action.Auth == nil || w.action.Auth.Type != runtime.AuthBody || bodiless(w.spec.Method) {
+		if w.action.Auth == nil || w.action.Auth.Type != runtime.AuthBody || w.spec.Method == http.MethodGet || w.spec.Method == http.MethodHead {
 			return nil, nil
 		}
 		body = map[string]any{} // the credential needs one to stand in
@@ -205,11 +205,6 @@ func (w *writer) encode(r *runtime.Built, body any) (data []byte, err error) {
 		r.Header["Content-Type"] = []string{kind}
 	}
 	return data, nil
-}
-
-// bodiless methods have no body but for their own.
-func bodiless(method string) bool {
-	return slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, method)
 }
 
 // appendPairs appends the pairs of a query or form, sorted by name.

@@ -92,7 +92,14 @@ func setBodyField(call *runtime.Call, m *message, field, secret string) error {
 			return err
 		}
 	}
-	if m.whole == nil || kind == mediaOther {
+	if m.whole == nil {
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
+			Msg:  fmt.Sprintf("%s takes its credential in the body, and this request has none", call.Action.Service),
+			Hint: "send it with a body where the service takes one; what needs no key belongs to a service with auth: {type: none}",
+		}
+	}
+	if kind == mediaOther {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
 			Msg:  fmt.Sprintf("%s takes its credential in the body, and this body is neither JSON nor a form", call.Action.Service),
