@@ -292,11 +292,12 @@ func unreadAs(what, fix string, err error) error {
 }
 
 // exitOf is the exit code of a refusal. What was named and is not there has one
-// of its own, whatever was wrong with naming it.
+// of its own, whatever was wrong with naming it. An approval that somebody else collects, or
+// has collected, was asked for rightly, and is neither waiting nor refused.
 func exitOf(e *runtime.Error) int {
 	exit, known := exits[e.Code]
 	switch {
-	case !known:
+	case !known, e.Reason == runtime.ReasonBeingExecuted, e.Reason == runtime.ReasonExecutedAlready:
 		return exitOther
 	case exit == exitUsage && e.Reason == runtime.ReasonNotFound:
 		return exitNotFound
