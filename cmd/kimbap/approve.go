@@ -273,7 +273,7 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 		return
 	}
 	if decided.Surface == runtime.SurfaceExec {
-		c.say("the script goes on by itself while it waits, else with: kimbap exec --resume ID, by whoever started it")
+		c.say("a script that waits goes on by itself, one that paused with: kimbap exec --resume ID, by whoever started it; has it ended, the same call in another one uses this yes")
 		return
 	}
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)

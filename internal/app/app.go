@@ -85,7 +85,7 @@ type Options struct {
 	Emergency bool
 	// Storeless opens a home whose store cannot be used, as when the database that homes
 	// share does not answer: the vault closed, nothing known of what is stored, and
-	// StoreFault says why. It is for what takes rights away here, and for what says how
+	// Status says why. It is for what takes rights away here, and for what says how
 	// things are. Whatever wants something of the store has its error.
 	Storeless bool
 	// Nameless takes the peer of every TCP connection for an unknown one, as it is

@@ -22,10 +22,6 @@ func (a *App) goWithout(why error) {
 	a.store = noStore{tables.New(refusing{a.storeless}), a.storeless}
 }
 
-// StoreFault says why the store cannot be used, nil when it can or the home was not opened
-// with Options.Storeless.
-func (a *App) StoreFault() *runtime.Error { return a.storeless }
-
 // noStore refuses everything.
 type noStore struct {
 	*tables.Store
