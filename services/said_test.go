@@ -111,6 +111,7 @@ func TestAnArgumentThatWouldBeReadOtherwiseIsRefused(t *testing.T) {
 	}{
 		"one that takes from the next":       {"says.two", args{"a": "everybody, x", "b": "nobody"}, `argument "a" of says.two`},
 		"the last may hold what parts them":  {"says.two", args{"a": "one", "b": "x, y"}, ""},
+		"one that has a piece of it":         {"says.two", args{"a": "one,two three", "b": "x"}, ""},
 		"in a field":                         {"says.joined", args{"owner": "a", "repo": "b", "mode": "x y", "level": "z"}, `argument "mode" of says.joined`},
 		"a text that is no UTF-8":            {"says.two", args{"a": "x\xff", "b": "y"}, `argument "a" of says.two`},
 		"one in a document that is no UTF-8": {"says.json", args{"a": "x\xff"}, `argument "a" of says.json`},

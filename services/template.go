@@ -88,7 +88,7 @@ func whole(template string) string {
 
 // inverse is the pattern that reads one argument back from a filled template;
 // nil when the argument is the whole value. Where several arguments stand in one
-// template, each ends at the first character of the text that follows it.
+// template, each ends where the text that follows it begins for the first time.
 func inverse(template, name string) *regexp.Regexp {
 	ps := pieces(template)
 	if len(ps) == 1 {
@@ -108,20 +108,13 @@ func inverse(template, name string) *regexp.Regexp {
 		default:
 			b.WriteString("(?:")
 		}
-		if i+2 < len(ps) && ps[i+1].hole == "" { // text follows, and another argument after that
-			b.WriteString("[^" + classOf(firstRune(ps[i+1].text)) + "]*)")
+		if i+2 < len(ps) { // text follows, and another argument after that
+			b.WriteString(".*?)")
 		} else {
 			b.WriteString(".*)")
 		}
 	}
 	return regexp.MustCompile(b.String() + ")$")
-}
-
-func firstRune(s string) string {
-	for _, r := range s {
-		return string(r)
-	}
-	return ""
 }
 
 // template checks a template that becomes text: every hole names an argument, and a
