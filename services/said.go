@@ -2,6 +2,7 @@ package services
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -107,6 +108,11 @@ func dropUnsent(action *runtime.Action, args, given runtime.Args) error {
 // that every request has, Content-Type or User-Agent, says the argument that was to fill it,
 // also where nobody gave it.
 func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) error {
+	if body := action.HTTP.Body; body != nil { // also where it is not read, as parts
+		if name := takesFromNext(body.Value, args); name != "" {
+			return readOtherwise(action, name, "holds the text that parts it from what is behind it")
+		}
+	}
 	for i := range action.Params {
 		p := &action.Params[i]
 		said, is := match.Args[p.Name]
@@ -121,6 +127,40 @@ func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) 
 		}
 	}
 	return nil
+}
+
+// takesFromNext is an argument, "" for none, that ends sooner than it is given to whoever
+// reads a text of the body: what parts it from the next one there is in it too.
+func takesFromNext(tree any, args runtime.Args) string {
+	switch v := tree.(type) {
+	case string:
+		if strings.Count(v, "{") < 2 { // as most
+			return ""
+		}
+		ps := pieces(v)
+		for i := 0; i+2 < len(ps); i++ {
+			if ps[i].hole == "" {
+				continue
+			}
+			text, between := request.Text(args[ps[i].hole]), ps[i+1].text
+			if strings.Index(text+between, between) < len(text) {
+				return ps[i].hole
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if name := takesFromNext(child, args); name != "" {
+				return name
+			}
+		}
+	case map[string]any:
+		for _, member := range sortedKeys(v) {
+			if name := takesFromNext(v[member], args); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func readOtherwise(action *runtime.Action, name, complaint string) error {

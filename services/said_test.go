@@ -48,6 +48,16 @@ actions:
     path: /two
     args: [{name: a}, {name: b}]
     request: {body: {both: "{a}, {b}"}}
+  two-parts:
+    method: POST
+    path: /two-parts
+    args: [{name: a}, {name: b}]
+    request: {body_type: multipart, body: {both: "{a}, {b}"}}
+  two-raw:
+    method: POST
+    path: /two-raw
+    args: [{name: a}, {name: b}, {name: c}]
+    request: {body_type: raw, body: "<a>{a}</a><b>{b}</b>{c}"}
   kinds:
     method: POST
     path: /kinds
@@ -112,6 +122,11 @@ func TestAnArgumentThatWouldBeReadOtherwiseIsRefused(t *testing.T) {
 		"one that takes from the next":       {"says.two", args{"a": "everybody, x", "b": "nobody"}, `argument "a" of says.two`},
 		"the last may hold what parts them":  {"says.two", args{"a": "one", "b": "x, y"}, ""},
 		"one that has a piece of it":         {"says.two", args{"a": "one,two three", "b": "x"}, ""},
+		"in a part":                          {"says.two-parts", args{"a": "everybody, x", "b": "nobody"}, `argument "a" of says.two-parts`},
+		"the last of a part":                 {"says.two-parts", args{"a": "one,two", "b": "x, y"}, ""},
+		"in a raw body":                      {"says.two-raw", args{"a": "1</a><b>2", "b": "3", "c": "4"}, `argument "a" of says.two-raw`},
+		"the second of a raw body":           {"says.two-raw", args{"a": "1", "b": "2</b>", "c": "4"}, `argument "b" of says.two-raw`},
+		"the last of a raw body":             {"says.two-raw", args{"a": "1</b>", "b": "</a><b>", "c": "</b>"}, ""},
 		"in a field":                         {"says.joined", args{"owner": "a", "repo": "b", "mode": "x y", "level": "z"}, `argument "mode" of says.joined`},
 		"a text that is no UTF-8":            {"says.two", args{"a": "x\xff", "b": "y"}, `argument "a" of says.two`},
 		"one in a document that is no UTF-8": {"says.json", args{"a": "x\xff"}, `argument "a" of says.json`},
