@@ -106,7 +106,8 @@ func dropUnsent(action *runtime.Action, args, given runtime.Args) error {
 
 // asGiven refuses a request that says other arguments than those it was made of. A field
 // that every request has, Content-Type or User-Agent, says the argument that was to fill it,
-// also where nobody gave it.
+// also where nobody gave it; but none that could not be given so, or would then stand
+// elsewhere too: what is judged makes the same request again, when it has waited.
 func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) error {
 	if body := action.HTTP.Body; body != nil { // also where it is not read, as parts
 		if name := takesFromNext(body.Value, args); name != "" {
@@ -119,7 +120,9 @@ func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) 
 		given, was := args[p.Name]
 		switch {
 		case is && !was && p.In == runtime.InHeader:
-			args[p.Name] = said
+			if check(p, said) == "" && request.Places(action.HTTP, p.Name) == 1 {
+				args[p.Name] = said
+			}
 		case slices.Contains(match.Astray, p.Name), is && !was:
 			return readOtherwise(action, p.Name, "stands somewhere in the request where it was not put")
 		case is && !sameValue(said, given):

@@ -58,6 +58,16 @@ actions:
     path: /two-raw
     args: [{name: a}, {name: b}, {name: c}]
     request: {body_type: raw, body: "<a>{a}</a><b>{b}</b>{c}"}
+  page:
+    method: POST
+    path: /page
+    args: [{name: kind, enum: [text/plain, text/html]}, {name: text}]
+    request: {headers: {Content-Type: "{kind}"}, body_type: raw, body: "{text}"}
+  noted:
+    method: POST
+    path: /noted
+    args: [{name: kind}, {name: a}]
+    request: {headers: {Content-Type: "{kind}"}, body: {a: "{a}", noted: "{kind}"}}
   kinds:
     method: POST
     path: /kinds
@@ -88,6 +98,8 @@ func TestArgumentsAreJudgedAsTheRequestSaysThem(t *testing.T) {
 		"a form that is one":         {"says.whole", args{"input": map[string]any{"role": []any{"admin"}, "x": n("1"), "z": nil}}, args{"input": map[string]any{"role": "admin", "x": "1"}}},
 		"parts":                      {"says.parts", args{"l": []any{n("1"), nil, file}, "file": file, "role": []any{"admin"}, "x": n("1"), "y": []any{file}, "z": nil}, args{"l": []any{"1", file}, "file": file, "more": map[string]any{"role": "admin", "x": "1", "y": file}}},
 		"a type that nobody said":    {"says.kinds", args{"a": "x"}, args{"a": "x", "kind": "application/json"}},
+		"a type that is none of its": {"says.page", args{"text": "x"}, args{"text": "x"}},
+		"a type that is noted":       {"says.noted", args{"a": "x"}, args{"a": "x"}},
 		"an argument beside its own": {"says.joined", args{"owner": "a", "repo": "b-c", "level": "high", "mode": "safe"}, args{"owner": "a", "repo": "b-c", "level": "high", "mode": "safe", "kind": "plain"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -117,6 +117,17 @@ func inTemplates(spec *runtime.HTTPSpec, name string) bool {
 	return someTemplate(spec, func(template string) bool { return names(split(template), name) })
 }
 
+// Places is how many templates of a request name the argument.
+func Places(spec *runtime.HTTPSpec, name string) (count int) {
+	someTemplate(spec, func(template string) bool {
+		if names(split(template), name) {
+			count++
+		}
+		return false
+	})
+	return count
+}
+
 func names(parts []part, name string) bool {
 	return slices.ContainsFunc(parts, func(p part) bool { return p.name == name })
 }
