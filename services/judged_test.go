@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // At one path a body tells actions apart, and some of those that write one say what it is
@@ -236,6 +237,40 @@ func TestABodyInPartsIsNoneThatAPartDecides(t *testing.T) {
 	for name, taken := range map[string]bool{"title": true, "kind": false, "kind[]": false} {
 		if takes("parted.of-kind", args{"kind": "user", "input": map[string]any{name: "admin"}}) != taken {
 			t.Errorf("a part named %q beside an argument of the query is taken: %v", name, !taken)
+		}
+	}
+}
+
+// A file is refused for an action that no arguments make a call of, and for no other.
+func TestWhatSomeArgumentsCallIsNoMistake(t *testing.T) {
+	const text = `
+name: some
+version: 1.0.0
+base_url: https://api.some.test
+actions:
+  guarded:
+    method: POST
+    path: /files
+    match: {query: {as: media}, body: {/acl: "*"}}
+    risk: {level: critical}
+  send:
+    method: POST
+    path: /files
+    risk: {level: low}
+    args: [ARG, {name: input}]
+    request: {query: {as: "{as}"}, body: "{input}", body_type: raw}
+`
+	for arg, right := range map[string]bool{
+		"{name: as, enum: [media, plain]}":                 true,
+		"{name: as, enum: [plain, media]}":                 true,
+		"{name: as, enum: [media]}":                        true, // nobody need give it
+		"{name: as, enum: [media], required: true}":        false,
+		"{name: as, enum: [media], default: media}":        false,
+		"{name: as, enum: [media, plain], required: true}": true,
+		"{name: as, required: true}":                       true,
+	} {
+		if _, err := services.Parse("some.yaml", []byte(strings.Replace(text, "ARG", arg, 1))); (err == nil) != right {
+			t.Errorf("with %s: %v", arg, err)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -25,32 +27,61 @@ type unread struct {
 func (p *parser) untold() {
 	for _, w := range p.unread {
 		action := w.op.action
-		in, known := sampleOf(p.s, w.op)
-		if !known || !action.Callable() {
+		if !action.Callable() || p.told(w.op) {
 			continue
-		}
-		if match, err := p.s.table.Match(in); err != nil || !match.NeedBody {
-			continue
-		}
-		if action.HTTP.BodyType == "multipart" {
-			in.Body = classifier.NamedParts(nil)
-			if match, err := p.s.table.Match(in); err == nil && match.Action == string(action.Ref) {
-				continue
-			}
 		}
 		p.bad(w.at, "tell it from the others by its path, or by match.query or match.header", "%s cannot be called: other actions of its path are told by their bodies, and one of type %s is not read there", w.op.name, action.HTTP.BodyType)
 	}
 }
 
+// told reports whether some call of an action is told from the others, with each of the
+// values that its arguments list, or without those that nobody need give. Of very many
+// values one is taken to do it: files are hostile, and to try them all costs time.
+func (p *parser) told(op *operation) bool {
+	const tried = 64
+	most := 2 // of a boolean
+	for _, name := range op.order {
+		if most = max(most, len(op.args[name].Enum)); most > tried {
+			return true
+		}
+	}
+	for nth := range most {
+		for _, bare := range []bool{false, true} {
+			in, known := sampleOf(p.s, op, nth, bare)
+			if !known {
+				return true
+			}
+			match, err := p.s.table.Match(in)
+			if err != nil || !match.NeedBody {
+				return true
+			}
+			if op.action.HTTP.BodyType == "multipart" {
+				in.Body = classifier.NamedParts(nil)
+				if match, err := p.s.table.Match(in); err == nil && match.Action == string(op.action.Ref) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 var anyHole = regexp.MustCompile(`\{[^{}]*\}`)
 
-// sampleOf is a request of an action, with something for each argument. It is not known
-// of one whose type an argument says.
-func sampleOf(s *Service, op *operation) (in classifier.Input, known bool) {
+// sampleOf is a request of an action, with something for each argument: the nth value where
+// they are listed, and nothing in the query and fields of a bare one that can be without. It
+// is not known of one whose type an argument says.
+func sampleOf(s *Service, op *operation, nth int, bare bool) (in classifier.Input, known bool) {
 	value := func(template string) string {
 		return anyHole.ReplaceAllStringFunc(template, func(hole string) string {
 			name, _, _ := strings.Cut(strings.Trim(hole, "{}."), ":")
-			return sample(op.args[name])
+			return sample(op.args[name], nth)
+		})
+	}
+	without := func(template string) bool {
+		return bare && slices.ContainsFunc(holes(template), func(name string) bool {
+			a := op.args[name]
+			return a != nil && !a.Required && a.Default == nil
 		})
 	}
 	spec, route := op.action.HTTP, op.route
@@ -65,14 +96,14 @@ func sampleOf(s *Service, op *operation) (in classifier.Input, known bool) {
 	in.Target = value(route.Path)
 	separator := "?"
 	for _, f := range spec.Query {
-		if template, isText := f.Value.Value.(string); isText {
+		if template, isText := f.Value.Value.(string); isText && !without(template) {
 			in.Target += separator + url.QueryEscape(f.Name) + "=" + url.QueryEscape(value(template))
 			separator = "&"
 		}
 	}
 	for _, f := range spec.Headers {
 		template, isText := f.Value.Value.(string)
-		if isText {
+		if isText && !without(template) {
 			in.Header.Set(f.Name, value(template))
 		}
 		if f.Name == "Content-Type" && (len(holes(template)) > 0 || readable(template)) {
@@ -89,16 +120,16 @@ func readable(contentType string) bool {
 }
 
 // sample is a value that an argument can have, as far as that is easy to tell.
-func sample(a *argument) string {
+func sample(a *argument, nth int) string {
 	switch {
 	case a == nil:
 		return sampleValue
 	case len(a.Enum) > 0:
-		return request.Text(a.Enum[0])
+		return request.Text(a.Enum[nth%len(a.Enum)])
 	case a.Type == runtime.TypeInteger || a.Type == runtime.TypeNumber:
 		return "1"
 	case a.Type == runtime.TypeBoolean:
-		return "true"
+		return strconv.FormatBool(nth%2 == 0)
 	}
 	return sampleValue
 }
