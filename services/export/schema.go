@@ -86,7 +86,7 @@ func service() schema {
 		"auth":        ref("auth"),
 		"placeholders": schema{
 			"type": "object", "description": "What kimbap env exports in the place of keys, so that programs start.",
-			"propertyNames": schema{"pattern": `^([A-Z_][A-Z0-9_]*_)?(TOKEN|KEY|SECRET|PASSWORD|PASS|PAT|AUTH)$|_KEY_ID$`}, "additionalProperties": text("A value that no real key has."),
+			"propertyNames": schema{"pattern": `^(([A-Z_][A-Z0-9_]*)?_)?(TOKEN|KEY|SECRET|PASSWORD|PASS|PAT|AUTH)$|^([A-Z_][A-Z0-9_]*)?_KEY_ID$`, "not": schema{"pattern": "^KIMBAP_"}}, "additionalProperties": text("A value that no real key has."),
 		},
 		"actions": schema{
 			"type": "object", "minProperties": 1, "description": "What can be done, by name.",
