@@ -122,9 +122,10 @@ func (l *Log) gathered() (lines []*line, open bool) {
 	return lines, true
 }
 
-// whole reports whether the ledger has all that there was, and only a sink lacks of it.
+// whole reports whether the ledger has all that there was: only a sink lacks of it, or the turn
+// came at last.
 func (l *Log) whole(e *runtime.Error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return sunk(e) && len(l.kept) == 0 && l.lost == 0
+	return (sunk(e) || noTurn(e)) && len(l.kept) == 0 && l.lost == 0
 }

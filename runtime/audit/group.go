@@ -172,8 +172,8 @@ func (l *Log) finish() {
 		closing.Go(func() { s.Close(l.o.Linger) })
 	}
 	closing.Wait()
+	l.lastKept() // which still knows whose marks the slot has
 	l.lastLosses()
-	l.lastKept()
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}

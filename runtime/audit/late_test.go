@@ -335,6 +335,41 @@ func TestATurnThatNeverComes(t *testing.T) {
 	audittest.Verified(t, o.Dir)
 }
 
+// What was kept by a process that never had its turn before its end is written then, and
+// the required sinks, which are closed by that time, lose no mark by it: they get it with all
+// else from the next one.
+func TestATurnThatComesAtTheEnd(t *testing.T) {
+	m := &memory{required: true}
+	o, _ := with(t.TempDir(), m)
+	o.Slot, o.Shared = "cli", true
+	first := audittest.Open(t, o)
+	audittest.Intents(t, first, 0, 1)
+	m.set(errors.New("gone"))
+	if err := first.Insist(record.Event{Kind: "token.revoke"}); err != nil {
+		t.Fatal(err)
+	}
+	audittest.Shut(t, first)
+	end := turn(t, o.Dir, "cli")
+	l := audittest.Open(t, o)
+	if err := l.Insist(record.Event{Kind: "vault.lock"}); err == nil {
+		t.Fatal("it had its turn")
+	}
+	l.Note(record.Event{Kind: "vault.lock"})
+	end()
+	if err := l.Close(context.Background()); err != nil {
+		t.Errorf("the ledger has all that was kept: %v", err)
+	}
+	if !recorded(ledgerOf(t, o.Dir, "cli"), "event", "vault.lock") {
+		t.Errorf("the ledger has\n%s", strings.Join(ledgerOf(t, o.Dir, "cli"), "\n"))
+	}
+	m.set(nil)
+	l = audittest.Open(t, o)
+	audittest.Intents(t, l, 1, 2)
+	audittest.Shut(t, l)
+	whole(t, m.has(), ledgerOf(t, o.Dir, "cli"))
+	audittest.Verified(t, o.Dir)
+}
+
 // unreadable puts something in the place of a file that cannot be opened.
 func unreadable(t *testing.T, path string) {
 	t.Helper()
