@@ -19,7 +19,10 @@ func Watched(a *App, ctx context.Context) (bool, error) {
 func (a *App) SetDisk(free, size uint64) { a.noteSpace(free, size) }
 
 // TellCrowds records how many refusals were left out of the trail, at once.
-func (a *App) TellCrowds(ctx context.Context) error { return a.crowded.Tell(ctx, true) }
+func (a *App) TellCrowds(ctx context.Context) error {
+	a.crowded.Tell(true)
+	return a.trail.Flush(ctx)
+}
 
 // Listens are the addresses that this process says are nobody's to reach.
 func (a *App) Listens() (out []string) {

@@ -107,7 +107,7 @@ func (a *App) followVault(ctx context.Context) error {
 		}
 	}
 	if err != nil && runtime.CodeOf(err) == runtime.CodeVaultLocked {
-		a.closeVault(ctx, runtime.AsError(err))
+		a.closeVault(runtime.AsError(err))
 		return nil
 	}
 	return err
@@ -123,7 +123,7 @@ func (a *App) renewKey(ctx context.Context) error {
 }
 
 // closeVault closes the vault and what was opened with it.
-func (a *App) closeVault(ctx context.Context, why *runtime.Error) {
+func (a *App) closeVault(why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words
 	a.vault.Lock()
 	if a.connector != nil { // not yet at the start
@@ -134,10 +134,8 @@ func (a *App) closeVault(ctx context.Context, why *runtime.Error) {
 	a.authority.ca = nil
 	a.authority.Unlock()
 	a.o.Log.Warn().Err(why).Msg("the vault is locked: hosts of services are refused")
-	event := record.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}}
-	if err := a.told(event); err != nil {
-		a.o.Log.Error().Err(err).Msg("the record of the locking is late")
-	}
+	// It has happened, and what flows ends after this: nobody waits for the trail, or for a sink.
+	a.trail.Note(record.Event{Kind: "vault.locked", Principal: "kimbap", Fields: map[string]string{"reason": string(why.Reason)}})
 	a.writeState()
 }
 

@@ -3,6 +3,7 @@
 package app_test
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -102,6 +105,55 @@ func TestALockWaitsForNoSink(t *testing.T) {
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "is locked") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A proxy whose trail waits for a required sink that hangs follows a lock before the wait is
+// over: what flows is ended by what comes after the record of it.
+func TestALockIsFollowedWhileASinkHangs(t *testing.T) {
+	t.Parallel()
+	var hanging atomic.Bool
+	var ended atomic.Int64
+	hangs := make(chan struct{}, 1)
+	place := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if !hanging.Load() || r.Header.Get("Kimbap-Audit-Slot") == app.SlotCLI {
+			return
+		}
+		select {
+		case hangs <- struct{}{}:
+		default:
+		}
+		<-r.Context().Done() // kimbap waits no longer
+		ended.Add(1)
+	}))
+	t.Cleanup(place.Close)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
+	person := k.Open(t, "")
+	state := func() string { return k.App.Proxies()[0].Locked }
+	for range 5 { // a machine that is busy may need longer for the lock than the sink is waited for
+		hanging.Store(true)
+		go func() { _ = k.App.Trail().Event(context.Background(), record.Event{Kind: "test.hangs"}) }()
+		<-hangs
+		before := ended.Load()
+		if _, err := person.LockVault(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		apptest.Within(t, time.Minute, "the lock", func() bool { return state() != "" })
+		waited := ended.Load() != before
+		hanging.Store(false)
+		if !waited {
+			return
+		}
+		if err := person.UnlockVault(t.Context(), runtime.Secret{}); err != nil {
+			t.Fatal(err)
+		}
+		apptest.Within(t, time.Minute, "the end of the lock", func() bool { return state() == "" })
+		select {
+		case <-hangs: // of another wait
+		default:
+		}
+	}
+	t.Error("the sink was waited for each time")
 }
 
 // A command that keeps its turn at the trail, as one that was stopped or waits for a sink that

@@ -96,7 +96,7 @@ func (a *App) openTrail(ctx context.Context) error {
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)
 	a.crowded = crowd.New(a.trail, a.o.Clock)
-	a.onClose(func(ctx context.Context) error { return a.crowded.Tell(ctx, true) })
+	a.onClose(func(context.Context) error { a.crowded.Tell(true); return nil })
 	return nil
 }
 

@@ -62,9 +62,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			trail = said
 			a.writeState()
 		}
-		if err := a.crowded.Tell(ctx, false); err != nil {
-			a.o.Log.Error().Err(err).Msg("crowded refusals not recorded")
-		}
+		a.crowded.Tell(false)
 		idle.Rest()
 	}
 }

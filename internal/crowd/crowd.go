@@ -9,8 +9,6 @@
 package crowd
 
 import (
-	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -77,13 +75,12 @@ func Stranger(why *runtime.Error) bool {
 	return why.Code == runtime.CodeUnauthenticated || why.Code == runtime.CodeRateLimited && why.Stage == runtime.StageIdentify
 }
 
-// Tell records how many were left out, once their window is over, or now.
-func (c *Trail) Tell(ctx context.Context, now bool) error {
-	var failed error
+// Tell has how many were left out recorded, once their window is over, or now. It waits for
+// nobody: see [audit.Log.Note].
+func (c *Trail) Tell(now bool) {
 	for _, of := range []*crowd{&c.strangers, &c.knocks, &c.unheard} {
-		failed = errors.Join(failed, of.tell(ctx, c.Log, c.clock(), now))
+		of.tell(c.Log, c.clock(), now)
 	}
-	return failed
 }
 
 // crowd is one kind of refusals that somebody could make without end.
@@ -113,23 +110,17 @@ func (c *crowd) over(now time.Time) bool {
 	return true
 }
 
-// tell records in trail how many were left out, at once or after their window.
-func (c *crowd) tell(ctx context.Context, trail *audit.Log, at time.Time, now bool) error {
+// tell notes in trail how many were left out, at once or after their window.
+func (c *crowd) tell(trail *audit.Log, at time.Time, now bool) {
 	c.mu.Lock()
 	if c.left == 0 || !now && at.Sub(c.began) < crowdWindow {
 		c.mu.Unlock()
-		return nil
+		return
 	}
 	left, first := c.left, c.first
 	c.left = 0
 	c.mu.Unlock()
-	err := trail.Insist(record.Event{Kind: c.event, Principal: "kimbap", Fields: map[string]string{
+	trail.Note(record.Event{Kind: c.event, Principal: "kimbap", Fields: map[string]string{
 		c.count: strconv.Itoa(left), "since": first.UTC().Format(time.RFC3339), c.label: c.as,
 	}})
-	if err != nil { // told the next time
-		c.mu.Lock()
-		c.left, c.first = c.left+left, first
-		c.mu.Unlock()
-	}
-	return err
 }
