@@ -107,53 +107,88 @@ func TestALockWaitsForNoSink(t *testing.T) {
 	}
 }
 
-// A proxy whose trail waits for a required sink that hangs follows a lock before the wait is
-// over: what flows is ended by what comes after the record of it.
-func TestALockIsFollowedWhileASinkHangs(t *testing.T) {
-	t.Parallel()
-	var hanging atomic.Bool
-	var ended atomic.Int64
-	hangs := make(chan struct{}, 1)
+// hanging is a home whose proxy waits for a required sink, which hangs from begin on.
+type hanging struct {
+	*apptest.Kimbap
+	now   atomic.Bool
+	told  chan struct{} // of a write that hangs
+	ended atomic.Int64  // those that kimbap has given up
+}
+
+func newHanging(t *testing.T) *hanging {
+	h := &hanging{told: make(chan struct{}, 1)}
 	place := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		if !hanging.Load() || r.Header.Get("Kimbap-Audit-Slot") == app.SlotCLI {
+		if !h.now.Load() || r.Header.Get("Kimbap-Audit-Slot") == app.SlotCLI {
 			return
 		}
 		select {
-		case hangs <- struct{}{}:
+		case h.told <- struct{}{}:
 		default:
 		}
-		<-r.Context().Done() // kimbap waits no longer
-		ended.Add(1)
+		<-r.Context().Done()
+		h.ended.Add(1)
 	}))
 	t.Cleanup(place.Close)
-	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
-	person := k.Open(t, "")
-	state := func() string { return k.App.Proxies()[0].Locked }
-	for range 5 { // a machine that is busy may need longer for the lock than the sink is waited for
-		hanging.Store(true)
-		go func() { _ = k.App.Trail().Event(context.Background(), record.Event{Kind: "test.hangs"}) }()
-		<-hangs
-		before := ended.Load()
-		if _, err := person.LockVault(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		apptest.Within(t, time.Minute, "the lock", func() bool { return state() != "" })
-		waited := ended.Load() != before
-		hanging.Store(false)
-		if !waited {
-			return
-		}
-		if err := person.UnlockVault(t.Context(), runtime.Secret{}); err != nil {
-			t.Fatal(err)
-		}
-		apptest.Within(t, time.Minute, "the end of the lock", func() bool { return state() == "" })
-		select {
-		case <-hangs: // of another wait
-		default:
-		}
+	h.Kimbap = apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
+	return h
+}
+
+// waited reports whether the sink was waited for until something that was done had been
+// followed.
+func (h *hanging) waited(t *testing.T, do func(), followed func() bool) bool {
+	t.Helper()
+	h.now.Store(true)
+	defer h.now.Store(false)
+	go func() { _ = h.App.Trail().Event(context.Background(), record.Event{Kind: "test.hangs"}) }()
+	<-h.told
+	before := h.ended.Load()
+	do()
+	apptest.Within(t, time.Minute, "the proxy to follow", followed)
+	return h.ended.Load() != before
+}
+
+// A proxy whose trail waits for a required sink that hangs follows a lock and a reload before
+// the wait is over: what flows is ended by what comes after the change.
+func TestWhatTakesARightAwayIsFollowedWhileASinkHangs(t *testing.T) {
+	t.Parallel()
+	for name, waited := range map[string]func(t *testing.T) bool{
+		"a lock": func(t *testing.T) bool {
+			h := newHanging(t)
+			person := h.Open(t, "")
+			return h.waited(t, func() {
+				if _, err := person.LockVault(t.Context(), time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}, func() bool { return h.App.Proxies()[0].Locked != "" })
+		},
+		"a policy": func(t *testing.T) bool {
+			h := newHanging(t)
+			socket := h.Tunnel(t, apptest.Authority)
+			if a := socket.Ask("GET /ws HTTP/1.1\r\nHost: " + apptest.Host + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: a2V5\r\n\r\n"); a.Status != 101 {
+				t.Fatalf("%d %+v", a.Status, a.Problem)
+			}
+			return h.waited(t, func() {
+				h.Write(t, "policy.yaml", "version: 1\nrules: [{name: closed, match: {service: notes}, then: deny}]\n")
+			}, func() bool {
+				_, err := io.WriteString(socket, "ping")
+				if err == nil {
+					_, err = io.ReadFull(socket, make([]byte, 4))
+				}
+				return err != nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 5 { // a machine that is busy may need longer than the sink is waited for
+				if !waited(t) {
+					return
+				}
+			}
+			t.Error("the sink was waited for each time")
+		})
 	}
-	t.Error("the sink was waited for each time")
 }
 
 // A command that keeps its turn at the trail, as one that was stopped or waits for a sink that

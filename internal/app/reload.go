@@ -61,6 +61,7 @@ func (a *App) reload(ctx context.Context, f follower) looked {
 	if set.Digest() != before {
 		a.mcpSessions.toolsChanged()
 	}
+	f.reloaded() // before the record, which may wait for a sink
 	a.sayReloaded(ctx, problems)
 	return files
 }

@@ -45,7 +45,6 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		now := a.look()
 		if forced || now != files && now == last {
 			files = a.reload(ctx, f)
-			f.reloaded()
 			a.tookUp(files.home)
 		}
 		last = now
