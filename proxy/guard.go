@@ -287,9 +287,6 @@ func (g *guard) gap(p []byte) error {
 	return g.head(p)
 }
 
-// leastRead is the room, in bytes, that is worth a read.
-const leastRead = 512
-
 // drop gives the scratch buffer back once nothing in it is needed: its head has
 // been delivered whole.
 func (g *guard) drop() {
@@ -297,30 +294,6 @@ func (g *guard) drop() {
 		g.spare.give(g.scratch)
 		g.scratch = nil
 	}
-}
-
-// scratches are the buffers for heads that all connections of a server share.
-type scratches struct{ pool sync.Pool }
-
-// scratchSize holds most heads, in bytes.
-const scratchSize = 2 << 10
-
-func (s *scratches) take() []byte {
-	if buf, ok := s.pool.Get().(*[scratchSize]byte); ok {
-		return buf[:0]
-	}
-	return make([]byte, 0, scratchSize)
-}
-
-// give takes a buffer back, without what was in it: heads hold tokens. One that
-// grew is left to the collector.
-func (s *scratches) give(buf []byte) {
-	if cap(buf) != scratchSize {
-		return
-	}
-	buf = buf[:scratchSize]
-	clear(buf)
-	s.pool.Put((*[scratchSize]byte)(buf))
 }
 
 // arm gives the rest of a head its time. net/http counts from its own first

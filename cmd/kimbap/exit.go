@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -179,7 +180,7 @@ func (c *cli) report(err error) int {
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
 	}
-	f.what, f.why, f.fix = withoutTokens(f.what), withoutTokens(f.why), withoutTokens(c.atHome(f.fix))
+	f.what, f.why, f.fix = app.WithoutTokens(f.what), app.WithoutTokens(f.why), app.WithoutTokens(c.atHome(f.fix))
 	if c.output == "json" && !c.bare {
 		fmt.Fprintf(c.err, "%s\n", f.line(e))
 		return f.exit

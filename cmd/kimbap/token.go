@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -117,7 +115,7 @@ func newTokenInspectCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token inspect tok_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if isToken(args[0]) {
+			if app.IsToken(args[0]) {
 				return notItsID()
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
@@ -159,7 +157,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 			if all == (len(args) == 1) {
 				return usage("kimbap token revoke tok_…, or kimbap token revoke --all", "name one token, or --all")
 			}
-			if !all && isToken(args[0]) {
+			if !all && app.IsToken(args[0]) {
 				return notItsID()
 			}
 			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
@@ -209,36 +207,6 @@ func (c *cli) checkAgent(cmd *cobra.Command) error {
 	}
 }
 
-// markOfTokens is what every token begins with, and tokenRest how many letters and
-// digits follow.
-const (
-	markOfTokens = "kmb_"
-	tokenRest    = 49
-)
-
-// isToken reports whether an argument is a token, where the id of one is wanted.
-func isToken(arg string) bool { return strings.HasPrefix(arg, markOfTokens) }
-
 func notItsID() error {
 	return usage("kimbap token list", "this is a token itself, and what is wanted is its id")
-}
-
-// withoutTokens shortens the tokens in a message to what all have in common: whoever
-// puts one in a wrong place does not have it repeated, in a log maybe.
-func withoutTokens(text string) string {
-	var out strings.Builder
-	for {
-		before, after, found := strings.Cut(text, markOfTokens)
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-		out.WriteString(markOfTokens)
-		rest := strings.TrimLeftFunc(after, func(r rune) bool { return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) })
-		if len(after)-len(rest) >= tokenRest {
-			out.WriteString("…")
-			after = rest
-		}
-		text = after
-	}
 }

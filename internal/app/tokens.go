@@ -150,3 +150,9 @@ func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
 	}
 	return revoked, nil
 }
+
+// IsToken is [identity.IsToken], for who is asked for the id of one.
+func IsToken(text string) bool { return identity.IsToken(text) }
+
+// WithoutTokens is [identity.WithoutTokens], for messages to the caller.
+func WithoutTokens(text string) string { return identity.WithoutTokens(text) }

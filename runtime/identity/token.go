@@ -39,6 +39,36 @@ func wellFormed(text string) bool {
 	return checksum(value) == check
 }
 
+// IsToken reports whether a text begins as every token does, and no id of one. It need not
+// be a good one: whoever mistypes a token does not want it repeated either.
+func IsToken(text string) bool { return strings.HasPrefix(text, prefix) }
+
+// leastHidden is how much behind the prefix is hidden, in bytes: one that lost a few
+// characters on the way gives the rest away.
+const leastHidden = 16
+
+// WithoutTokens shortens the tokens in a message, and what is left of them, to what all have
+// in common: whoever puts one in a wrong place does not have it repeated, in a log maybe.
+func WithoutTokens(text string) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, prefix)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(prefix)
+		rest := strings.TrimLeftFunc(after, func(r rune) bool {
+			return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		})
+		if len(after)-len(rest) >= leastHidden {
+			out.WriteString("…")
+			after = rest
+		}
+		text = after
+	}
+}
+
 // hashOf is what is stored and looked up. The value has 256 bits of its own, so
 // that neither salt nor a slow hash would add anything.
 func hashOf(token runtime.Secret) [32]byte { return sha256.Sum256([]byte(token.Reveal())) }
