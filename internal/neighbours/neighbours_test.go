@@ -11,6 +11,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/neighbours"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // shared are the leases of a store in memory, of which none ends by itself.
@@ -55,24 +56,6 @@ func (s *shared) fails() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = errors.New("the database is away")
-}
-
-// clock is moved by hand.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) passes(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
 }
 
 // in is a process over a home of its own; over the store, if there is one.
@@ -129,9 +112,9 @@ func TestWhomNobodyKnowsLives(t *testing.T) {
 
 // What a process begins after a sleep would else be told as lost at once.
 func TestWhoSleptIsHeardOfBeforeItHoldsAnything(t *testing.T) {
-	s, c := &shared{held: map[string]string{}}, &clock{at: time.Unix(1e9, 0)}
+	s, c := &shared{held: map[string]string{}}, runtimetest.NewClock()
 	var unheard sync.Map
-	one := in(t, neighbours.Options{Shared: s, Clock: c.now, Unheard: func(err error) { unheard.Store(err.Error(), true) }})
+	one := in(t, neighbours.Options{Shared: s, Clock: c.Now, Unheard: func(err error) { unheard.Store(err.Error(), true) }})
 	name := one.Holder()
 	if one.Holder(); s.asked != 1 {
 		t.Errorf("awake it leased %d times", s.asked)
@@ -139,12 +122,12 @@ func TestWhoSleptIsHeardOfBeforeItHoldsAnything(t *testing.T) {
 	s.mu.Lock()
 	delete(s.held, name) // it has run out
 	s.mu.Unlock()
-	c.passes(time.Hour)
+	c.Advance(time.Hour)
 	if one.Holder(); s.held[name] != name {
 		t.Error("nobody hears of it")
 	}
 	s.fails()
-	c.passes(time.Hour)
+	c.Advance(time.Hour)
 	one.Holder()
 	if _, told := unheard.Load("the database is away"); !told {
 		t.Error("nobody is told that it could not be leased")

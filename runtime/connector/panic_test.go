@@ -18,7 +18,7 @@ func (broken) RoundTrip(*http.Request) (*http.Response, error) { panic("nobody t
 func TestAPanicInARenewalDenies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	good := r.o.Client
 	r.o.Client = &http.Client{Transport: broken{}}
 	if _, err := use(t, r.Connector); err == nil || err.Code != runtime.CodeInternal {

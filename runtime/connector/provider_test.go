@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
@@ -223,33 +224,15 @@ type rig struct {
 	*Connector
 	p   *provider
 	s   *shelf
-	now *clock
-}
-
-// clock is one that a test moves.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) add(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+	now *runtimetest.Clock
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{p: newProvider(t), s: newShelf(), now: &clock{at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	r := &rig{p: newProvider(t), s: newShelf(), now: runtimetest.NewClock()}
 	r.Connector = r.another(t)
 	g := &Grant{TokenURL: r.p.URL + "/token", RevokeURL: r.p.URL + "/revoke", ClientID: "client-1", ClientSecret: "client-secret-1", ClientAuth: "basic",
-		RefreshToken: "refresh-token-zero", AccessToken: "access-token-zero", Obtained: r.now.now(), Expires: r.now.now().Add(time.Hour)}
+		RefreshToken: "refresh-token-zero", AccessToken: "access-token-zero", Obtained: r.now.Now(), Expires: r.now.Now().Add(time.Hour)}
 	value, err := g.Seal()
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +245,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) another(t *testing.T) *Connector {
 	t.Helper()
 	c, err := New(Options{
-		Vault: r.s, Keeper: r.s, Clock: r.now.now,
+		Vault: r.s, Keeper: r.s, Clock: r.now.Now,
 		Client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		Lock: func(ctx context.Context, _ runtime.Tenant, _ string) (func(), error) {
 			select {

@@ -85,13 +85,13 @@ func TestAGrantThatCannotBeReadGoesNowhere(t *testing.T) {
 func TestATokenIsRenewedInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(54 * time.Minute)
+	r.now.Advance(54 * time.Minute)
 	r.uses(t, "access-token-zero")
-	r.now.add(2 * time.Minute)
+	r.now.Advance(2 * time.Minute)
 	r.uses(t, "access-token-1")
 	r.uses(t, "access-token-1")
 	g := r.s.stored(t)
-	if g.RefreshToken != "refresh-token-1" || g.AccessToken != "access-token-1" || !g.Expires.Equal(r.now.now().Add(time.Hour)) || strings.Join(g.Scopes, " ") != "read write" {
+	if g.RefreshToken != "refresh-token-1" || g.AccessToken != "access-token-1" || !g.Expires.Equal(r.now.Now().Add(time.Hour)) || strings.Join(g.Scopes, " ") != "read write" {
 		t.Errorf("stored: %+v", g)
 	}
 	if got := r.p.asked; len(got) != 1 || got[0].Get("grant_type") != "refresh_token" || got[0].Get("refresh_token") != "refresh-token-zero" || got[0].Get("basic") != "client-1:client-secret-1" || got[0].Has("client_secret") {
@@ -100,7 +100,7 @@ func TestATokenIsRenewedInTime(t *testing.T) {
 	if strings.Join(r.s.events, ", ") != "oauth.refresh google.token" {
 		t.Errorf("recorded: %v", r.s.events)
 	}
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-2")
 }
 
@@ -109,11 +109,11 @@ func TestShortLivesAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.p.life = 60
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-1")
-	r.now.add(40 * time.Second)
+	r.now.Advance(40 * time.Second)
 	r.uses(t, "access-token-1")
-	r.now.add(10 * time.Second)
+	r.now.Advance(10 * time.Second)
 	r.uses(t, "access-token-2")
 }
 
@@ -122,9 +122,9 @@ func TestATokenWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.p.answer(http.StatusOK, `{"access_token":"for-ever","token_type":"Bearer"}`)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "for-ever")
-	r.now.add(1000 * time.Hour)
+	r.now.Advance(1000 * time.Hour)
 	r.uses(t, "for-ever")
 	if g := r.s.stored(t); g.RefreshToken != "refresh-token-zero" {
 		t.Errorf("a provider that gives no new refresh token leaves the old one: %q", g.RefreshToken)
@@ -152,7 +152,7 @@ func TestOddLives(t *testing.T) {
 			kind = asForm
 		}
 		r.p.answer(http.StatusOK, body, "Content-Type", kind)
-		r.now.add(2 * time.Hour)
+		r.now.Advance(2 * time.Hour)
 		r.uses(t, "t")
 		g := r.s.stored(t)
 		if want == 0 != g.Expires.IsZero() || want != 0 && g.Expires.Sub(g.Obtained) != want {
@@ -161,7 +161,7 @@ func TestOddLives(t *testing.T) {
 	}
 	r := newRig(t)
 	r.p.answer(http.StatusOK, `{"access_token":"t","expires_in":3600,"scope":"`+strings.Repeat("x ", 100<<10)+`"}`)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "t")
 	if g := r.s.stored(t); len(g.Scopes) > 0 || g.AccessToken != "t" {
 		t.Errorf("%d scopes", len(g.Scopes))
@@ -170,7 +170,7 @@ func TestOddLives(t *testing.T) {
 		r := newRig(t)
 		text, _ := json.Marshal(map[string]any{"access_token": "t", "refresh_token": token})
 		r.p.answer(http.StatusOK, string(text))
-		r.now.add(2 * time.Hour)
+		r.now.Advance(2 * time.Hour)
 		if got, err := use(t, r.Connector); err == nil {
 			t.Errorf("%q is taken: %.20q", got, token)
 		}
@@ -181,12 +181,12 @@ func TestOddLives(t *testing.T) {
 func TestAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(-time.Minute)
+	r.now.Advance(-time.Minute)
 	r.uses(t, "access-token-zero")
-	r.now.add(-24 * time.Hour)
+	r.now.Advance(-24 * time.Hour)
 	r.uses(t, "access-token-1")
 	r.uses(t, "access-token-1")
-	r.now.add(24 * time.Hour)
+	r.now.Advance(24 * time.Hour)
 	r.uses(t, "access-token-2")
 }
 
@@ -195,7 +195,7 @@ func TestAGoodTokenDoesNotWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.p.wait = make(chan struct{})
-	r.now.add(57 * time.Minute)
+	r.now.Advance(57 * time.Minute)
 	r.uses(t, "access-token-zero")
 	if r.p.requests() != 1 {
 		t.Error("nothing is renewed")
@@ -213,7 +213,7 @@ func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.p.wait = make(chan struct{})
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -233,7 +233,7 @@ func TestTheEndOfAProcessLosesNoGrant(t *testing.T) {
 	if err := <-ended; err != nil || r.s.stored(t).RefreshToken != "refresh-token-1" {
 		t.Errorf("%v, stored %q", err, r.s.stored(t).RefreshToken)
 	}
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	if _, err := use(t, r.Connector); err == nil || r.p.requests() != 1 {
 		t.Errorf("an ended process renews: %v", err)
 	}
@@ -277,7 +277,7 @@ func TestOneRenewalForAll(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	processes := []*Connector{r.Connector, r.another(t), r.another(t)}
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.p.wait = make(chan struct{})
 	var all sync.WaitGroup
 	got := make(chan string, 300)
@@ -329,13 +329,13 @@ func TestCR007AProviderThatFails(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			fail(r.p)
-			r.now.add(57 * time.Minute)
+			r.now.Advance(57 * time.Minute)
 			r.uses(t, "access-token-zero") // it is still good
 			if n := r.p.requests(); n != 1 {
 				t.Fatalf("%d requests", n)
 			}
 			r.uses(t, "access-token-zero")
-			r.now.add(3 * time.Hour)
+			r.now.Advance(3 * time.Hour)
 			_, err := use(t, r.Connector)
 			if err == nil || err.Code != runtime.CodeUpstream || err.Reason != runtime.ReasonOAuthRefreshFailed || err.Status() != http.StatusBadGateway || err.RetryAfter < firstPause {
 				t.Fatalf("%+v", err)
@@ -353,7 +353,7 @@ func TestCR007AProviderThatFails(t *testing.T) {
 			if r.p.requests() != n {
 				t.Error("a provider that fails is asked by every request")
 			}
-			r.now.add(40 * time.Second)
+			r.now.Advance(40 * time.Second)
 			r.p.itself()
 			r.uses(t, "access-token-1")
 		})
@@ -365,7 +365,7 @@ func TestCR007AProviderThatFails(t *testing.T) {
 func TestCR006KilledWhileRenewing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.p.refresh = "what only the killed one knew"
 	_, err := use(t, r.Connector)
 	if err == nil || err.Code != runtime.CodeNoCredential || err.Reason != runtime.ReasonOAuthRefreshFailed || !strings.Contains(err.Hint, "kimbap link") {
@@ -376,7 +376,7 @@ func TestCR006KilledWhileRenewing(t *testing.T) {
 	}
 	for _, c := range []*Connector{r.Connector, r.another(t)} {
 		for range 10 {
-			r.now.add(time.Hour)
+			r.now.Advance(time.Hour)
 			if _, err := use(t, c); err == nil || err.Code != runtime.CodeNoCredential {
 				t.Fatalf("%v", err)
 			}
@@ -398,29 +398,29 @@ func TestARenewedGrantThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.s.fill(true)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-1")
 	r.uses(t, "access-token-1")
 	if r.s.stored(t).RefreshToken != "refresh-token-zero" {
 		t.Fatal("it was stored")
 	}
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-2") // by the refresh token that is not stored
 	r.s.fill(false)
-	r.now.add(firstPause)
+	r.now.Advance(firstPause)
 	r.uses(t, "access-token-2")
 	if r.s.stored(t).RefreshToken != "refresh-token-2" {
 		t.Error("it is not stored although it could be")
 	}
 
 	r.s.fill(true)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-3")
 	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "signed-in-anew"}
 	r.s.fill(false)
 	r.s.set(t, anew, r.s.version) // the key was removed, so its count starts anew
 	r.uses(t, "signed-in-anew")
-	r.now.add(firstPause)
+	r.now.Advance(firstPause)
 	r.uses(t, "signed-in-anew")
 	if r.s.stored(t).AccessToken != "signed-in-anew" {
 		t.Error("the grant of before took the place of the new sign-in")
@@ -440,7 +440,7 @@ func TestASignInDuringARenewalStays(t *testing.T) {
 				r.p.answer(http.StatusBadRequest, `{"error":"invalid_grant"}`)
 			}
 			r.p.wait = make(chan struct{})
-			r.now.add(2 * time.Hour)
+			r.now.Advance(2 * time.Hour)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -466,7 +466,7 @@ func TestASignInDuringARenewalStays(t *testing.T) {
 func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.s.lock <- struct{}{} // another process renews
 	got := make(chan runtime.Credential, 1)
 	before := r.p.requests()
@@ -491,7 +491,7 @@ func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
 	r.s.set(t, anew, 3, "api.test:443")
 	r.uses(t, "for-others-only")
 	old := *anew
-	old.Obtained, old.Expires = r.now.now().Add(-2*time.Hour), r.now.now().Add(-time.Hour)
+	old.Obtained, old.Expires = r.now.Now().Add(-2*time.Hour), r.now.Now().Add(-time.Hour)
 	r.s.set(t, &old, 4, "api.test:443")
 	read := r.s.reads()
 	r.s.lock <- struct{}{}
@@ -522,7 +522,7 @@ func TestAUsedRefreshTokenIsNotUsedAgain(t *testing.T) {
 	r := newRig(t)
 	other := r.another(t)
 	r.s.fill(true)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.uses(t, "access-token-1")
 	got, read := make(chan string, 1), r.s.reads()
 	go func() {
@@ -546,7 +546,7 @@ func TestNoRenewalWithoutARecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.s.silent = true
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	if token, err := use(t, r.Connector); err == nil {
 		t.Errorf("%q", token)
 	}
@@ -564,7 +564,7 @@ func TestAGrantThatDoesNotLast(t *testing.T) {
 	r.s.values["google.token"], _ = g.Seal()
 	r.s.version++
 	r.uses(t, "access-token-zero")
-	r.now.add(59*time.Minute + 30*time.Second)
+	r.now.Advance(59*time.Minute + 30*time.Second)
 	if _, err := use(t, r.Connector); err == nil || err.Code != runtime.CodeNoCredential {
 		t.Errorf("%v", err)
 	}

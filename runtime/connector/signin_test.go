@@ -105,7 +105,7 @@ func TestRA014OnlyOurOwnCallbackEndsASignIn(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	e := <-ended
-	if e.err != nil || e.g.AccessToken != "access-token-1" || e.g.RefreshToken != "refresh-token-1" || e.g.ClientID != "client-2" || !e.g.Expires.Equal(r.now.now().Add(time.Hour)) {
+	if e.err != nil || e.g.AccessToken != "access-token-1" || e.g.RefreshToken != "refresh-token-1" || e.g.ClientID != "client-2" || !e.g.Expires.Equal(r.now.Now().Add(time.Hour)) {
 		t.Fatalf("%+v %v", e.g, e.err)
 	}
 	asked := r.p.asked[0]

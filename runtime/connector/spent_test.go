@@ -25,7 +25,7 @@ func refuse(t *testing.T, c *Connector, named bool) (sent string) {
 func TestATokenThatAnAPIRefusesIsRenewed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(5 * time.Minute)
+	r.now.Advance(5 * time.Minute)
 	refuse(t, r.Connector, true)
 	if got, err := use(t, r.Connector); got != "access-token-1" {
 		t.Fatalf("%q %v", got, err)
@@ -34,7 +34,7 @@ func TestATokenThatAnAPIRefusesIsRenewed(t *testing.T) {
 	if r.p.requests() != 1 {
 		t.Errorf("%d renewals", r.p.requests())
 	}
-	r.now.add(5 * time.Minute)
+	r.now.Advance(5 * time.Minute)
 	last := r.another(t)
 	refuse(t, last, true)
 	if err := last.Close(t.Context()); err != nil {
@@ -60,7 +60,7 @@ func TestAnAPIThatAlwaysRefuses(t *testing.T) {
 		r := newRig(t)
 		all := []*Connector{r.Connector, r.another(t), r.another(t)}
 		for range 3600 / 5 {
-			r.now.add(5 * time.Second)
+			r.now.Advance(5 * time.Second)
 			for _, one := range all {
 				refuse(t, one, c.named)
 			}
@@ -81,7 +81,7 @@ func TestAnAPIThatAlwaysRefuses(t *testing.T) {
 func TestARefusedTokenThatCannotBeReplaced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(5 * time.Minute)
+	r.now.Advance(5 * time.Minute)
 	r.p.answer(http.StatusServiceUnavailable, `{"error":"temporarily_unavailable"}`)
 	refuse(t, r.Connector, true)
 	for range 3 {
@@ -91,7 +91,7 @@ func TestARefusedTokenThatCannotBeReplaced(t *testing.T) {
 		t.Errorf("a provider that fails is asked %d times", r.p.requests())
 	}
 	r.p.answer(http.StatusOK, `{"access_token":"access-token-zero","token_type":"Bearer","expires_in":3600}`)
-	r.now.add(time.Minute)
+	r.now.Advance(time.Minute)
 	for range 3 {
 		r.uses(t, "access-token-zero")
 	}
@@ -99,7 +99,7 @@ func TestARefusedTokenThatCannotBeReplaced(t *testing.T) {
 		t.Errorf("a provider that gives the same token is asked %d times", r.p.requests())
 	}
 	r.p.answer(http.StatusBadRequest, `{"error":"invalid_grant"}`)
-	r.now.add(5 * time.Minute)
+	r.now.Advance(5 * time.Minute)
 	refuse(t, r.Connector, true)
 	r.uses(t, "access-token-zero")
 	if _, err := use(t, r.Connector); err == nil || err.Code != runtime.CodeNoCredential {
@@ -110,7 +110,7 @@ func TestARefusedTokenThatCannotBeReplaced(t *testing.T) {
 	g := lone.s.stored(t)
 	g.RefreshToken = ""
 	lone.s.set(t, g, 2)
-	lone.now.add(5 * time.Minute)
+	lone.now.Advance(5 * time.Minute)
 	refuse(t, lone.Connector, true)
 	lone.uses(t, "access-token-zero")
 	if lone.s.stored(t).Spent || strings.Join(lone.s.events, "") != "" {
@@ -123,7 +123,7 @@ func TestARefusedTokenThatCannotBeReplaced(t *testing.T) {
 func TestARefusalThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(5 * time.Minute)
+	r.now.Advance(5 * time.Minute)
 	r.s.fill(true)
 	refuse(t, r.Connector, true)
 	for end := time.Now().Add(10 * time.Second); r.s.tried() == 0; {

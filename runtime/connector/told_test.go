@@ -14,13 +14,13 @@ import (
 func TestARefreshTokenThatGitHubCallsBad(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.now.add(2 * time.Hour)
+	r.now.Advance(2 * time.Hour)
 	r.p.answer(http.StatusOK, `{"error":"bad_refresh_token","error_description":"The refresh token passed is incorrect or expired."}`)
 	for range 3 {
 		if _, err := use(t, r.Connector); err == nil || err.Code != runtime.CodeNoCredential {
 			t.Fatalf("%v", err)
 		}
-		r.now.add(time.Minute)
+		r.now.Advance(time.Minute)
 	}
 	if r.p.requests() != 1 || r.s.stored(t).Over == "" {
 		t.Errorf("asked %d times", r.p.requests())
@@ -33,7 +33,7 @@ func TestAClientThatAProviderDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"invalid_client", "unauthorized_client", "incorrect_client_credentials"} {
 		r := newRig(t)
-		r.now.add(2 * time.Hour)
+		r.now.Advance(2 * time.Hour)
 		r.p.answer(http.StatusUnauthorized, `{"error":"`+code+`","error_description":"words of the provider"}`)
 		_, err := use(t, r.Connector)
 		if err == nil || err.Code != runtime.CodeUpstream || !strings.Contains(err.Hint, "kimbap link SERVICE --client FILE") || strings.Contains(err.Error()+err.Hint, "words") {
