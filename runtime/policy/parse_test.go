@@ -3,8 +3,10 @@ package policy_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -31,6 +33,50 @@ func TestDigestIsOfTheMeaning(t *testing.T) {
 	} {
 		if parse(other) == one {
 			t.Errorf("same digest:\n%s", other)
+		}
+	}
+	// Everything a rule can say makes it another one: what records say of the policy would
+	// otherwise be true of two.
+	seen := map[string]string{}
+	for _, rule := range []string{
+		"match: {agent: x}, then: allow", "match: {tenant: x}, then: allow", "match: {agent: x, tenant: x}, then: allow",
+		"match: {agent: [tenant, x]}, then: allow", "match: {agent: x}, then: allow, reason: why", "match: {agent: x}, then: allow, when: 'true'",
+		"match: {agent: x}, then: allow, limit: {rate: 1/m}", "match: {agent: x}, then: allow, limit: {rate: 1/h}",
+		"match: {agent: x}, then: allow, limit: {rate: 2/m, burst: 1}", "match: {agent: x}, then: allow, limit: {rate: 1/m, burst: 2}",
+		"match: {agent: x}, then: allow, limit: {rate: 1/m, per: action}", "match: {agent: x}, limit: {rate: 1/m}",
+		"match: {agent: x}, then: require_approval", "match: {agent: x}, then: require_approval, approval: {expires: 5m}",
+		"match: {agent: x}, then: require_approval, approval: {count: 2}", "match: {agent: x}, then: require_approval, approval: {presence: pin}",
+		"match: {agent: x}, then: require_approval, approval: {by: [role:a]}", "match: {agent: x}, then: require_approval, approval: {by: [role:a, role:b]}",
+	} {
+		digest := parse("version: 1\nrules: [{name: a, " + rule + "}]\n")
+		if other, twice := seen[digest]; twice {
+			t.Errorf("same digest:\n%s\n%s", other, rule)
+		}
+		seen[digest] = rule
+	}
+}
+
+// What a rule says of the approval and of the rate stands in the verdict, as it is written.
+func TestAVerdictHasTheTermsAndTheRateOfItsRule(t *testing.T) {
+	p, err := policy.Parse("policy.yaml", []byte("version: 1\nrules:\n"+
+		"- {name: often, match: {}, limit: {rate: 30/m}}\n"+
+		"- {name: daily, match: {}, limit: {rate: 24/d, burst: 7}}\n"+
+		"- {name: two, match: {}, then: require_approval, approval: {expires: 90m, count: 2, by: [role:finance, local:7], presence: pin}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := p.Decide(question(t, "action=a.b"))
+	want := runtime.ApprovalTerms{Expires: 90 * time.Minute, Count: 2, By: []string{"role:finance", "local:7"}, Presence: "pin"}
+	if !reflect.DeepEqual(v.Terms, want) {
+		t.Errorf("terms %+v", v.Terms)
+	}
+	if len(v.Limits) != 2 {
+		t.Fatalf("limits %+v", v.Limits)
+	}
+	for i, want := range []runtime.Limit{{Rule: "often", Every: 2 * time.Second, Burst: 30}, {Rule: "daily", Every: time.Hour, Burst: 7}} {
+		got := v.Limits[i]
+		if got.Rule != want.Rule || got.Every != want.Every || got.Burst != want.Burst {
+			t.Errorf("limit %+v, want %+v", got, want)
 		}
 	}
 }

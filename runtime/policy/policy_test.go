@@ -233,6 +233,9 @@ func TestDenyUnmatchedClosesHostsWithoutAService(t *testing.T) {
 	if v := narrow.Decide(question); v.Effect != runtime.EffectDeny || v.Rule != "proxy.unmatched" || v.Digest != narrow.Digest() {
 		t.Fatalf("narrowed: %+v", v)
 	}
+	if narrow.DenyUnmatched().Digest() != narrow.Digest() {
+		t.Error("narrowed twice, it is another policy")
+	}
 	if p.Digest() == narrow.Digest() || p.Decide(question).Effect != runtime.EffectAllow {
 		t.Fatal("narrowing changed the policy it came from")
 	}
