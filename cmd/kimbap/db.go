@@ -46,7 +46,7 @@ func newDBStatusCommand(c *cli) *cobra.Command {
 				if a.Shares() {
 					return c.sharedStatus(ctx, a)
 				}
-				db, err := a.InspectDatabase(ctx)
+				db, err := a.Databases().Inspect(ctx)
 				if err != nil {
 					return err
 				}
@@ -81,7 +81,7 @@ func schemaText(version, newest int) string {
 
 // sharedStatus shows the database that homes share, and of the home's own where it is.
 func (c *cli) sharedStatus(ctx context.Context, a *app.App) error {
-	db, err := a.InspectShared(ctx)
+	db, err := a.Databases().InspectShared(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ trail and its index stay in the home. End all servers over it first.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				done, err := a.MoveDatabase(ctx)
+				done, err := a.Databases().Move(ctx)
 				if err != nil {
 					return err
 				}
@@ -140,7 +140,7 @@ first (kimbap db copy).`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				done, err := a.MigrateDatabase(ctx)
+				done, err := a.Databases().Migrate(ctx)
 				if err != nil {
 					return err
 				}
@@ -170,7 +170,7 @@ valid again: revoke it once more.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				made, err := a.CopyDatabase(ctx, args[0])
+				made, err := a.Databases().Copy(ctx, args[0])
 				if err != nil {
 					return err
 				}

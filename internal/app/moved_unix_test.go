@@ -78,7 +78,7 @@ func TestAStoreIsMoved(t *testing.T) {
 	t.Run("not while a proxy runs", func(t *testing.T) {
 		k.Serve(t, k.Open(t, "proxy"), app.ServeOptions{Listen: "127.0.0.1:0", State: true})
 		without := configured(t, k, line.DSN(server.Database(t)))
-		if _, err := unopened(t, k).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "works with what is in the home") {
+		if _, err := unopened(t, k).Databases().Move(t.Context()); err == nil || !strings.Contains(err.Error(), "works with what is in the home") {
 			t.Errorf("moved: %v", err)
 		}
 		k.Write(t, "config.yaml", without)
@@ -88,17 +88,17 @@ func TestAStoreIsMoved(t *testing.T) {
 	if err := unopened(t, k).Open(t.Context()); err == nil || !strings.HasSuffix(runtime.AsError(err).Hint, "kimbap db move") {
 		t.Errorf("an empty database is taken for the store: %v", err)
 	}
-	done, err := unopened(t, k).MoveDatabase(t.Context())
+	done, err := unopened(t, k).Databases().Move(t.Context())
 	if err != nil || done.Rows < 6 || strings.Contains(fmt.Sprint(done), postgrestest.Password) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 
-	if again, err := unopened(t, k).MoveDatabase(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
+	if again, err := unopened(t, k).Databases().Move(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
 		t.Errorf("moved once more: %+v, %v", again, err)
 	}
 	elsewhere := line.DSN(server.Database(t))
 	k.Write(t, "config.yaml", without+fmt.Sprintf("store: {dsn: %q}\n", elsewhere))
-	if again, err := unopened(t, k).MoveDatabase(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
+	if again, err := unopened(t, k).Databases().Move(t.Context()); err != nil || again.Rows != 0 || again.To != done.To {
 		t.Errorf("moved to an empty database: %+v, %v", again, err)
 	}
 	empty, err := postgres.Open(t.Context(), postgres.Options{DSN: elsewhere, Create: true})
@@ -137,19 +137,19 @@ func TestAMoveIsRefusedOrFinished(t *testing.T) {
 	k, _, token := kept(t)
 	backup, again := filepath.Join(t.TempDir(), "before.db"), filepath.Join(t.TempDir(), "before.db")
 	for _, file := range []string{backup, again} {
-		if _, err := unopened(t, k).CopyDatabase(t.Context(), file); err != nil {
+		if _, err := unopened(t, k).Databases().Copy(t.Context(), file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	used := line.DSN(server.Database(t))
 	without := configured(t, k, used)
-	if _, err := unopened(t, k).MoveDatabase(t.Context()); err != nil {
+	if _, err := unopened(t, k).Databases().Move(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(backup, filepath.Join(k.Dir, "kimbap.db")); err != nil { // as if the second half had not been done
 		t.Fatal(err)
 	}
-	done, err := unopened(t, k).MoveDatabase(t.Context())
+	done, err := unopened(t, k).Databases().Move(t.Context())
 	if err != nil || done.Rows < 6 {
 		t.Errorf("not finished: %+v, %v", done, err)
 	}
@@ -188,14 +188,14 @@ func TestAMoveIsRefusedOrFinished(t *testing.T) {
 			}
 		})
 		k.Write(t, "config.yaml", string(with))
-		if _, err := unopened(t, k).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "went on in its file") {
+		if _, err := unopened(t, k).Databases().Move(t.Context()); err == nil || !strings.Contains(err.Error(), "went on in its file") {
 			t.Errorf("%s: moved, %v", name, err)
 		}
 	}
 
 	other, _, _ := kept(t)
 	without = configured(t, other, used)
-	if _, err := unopened(t, other).MoveDatabase(t.Context()); err == nil || !strings.Contains(err.Error(), "in use by another home") {
+	if _, err := unopened(t, other).Databases().Move(t.Context()); err == nil || !strings.Contains(err.Error(), "in use by another home") {
 		t.Errorf("two homes were put together: %v", err)
 	}
 	other.Write(t, "config.yaml", without)

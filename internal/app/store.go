@@ -7,6 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/internal/database"
 	"github.com/kimbap-run/kimbap/internal/neighbours"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -65,7 +68,7 @@ func (a *App) openIndex(ctx context.Context) (*sqlite.DB, error) {
 		Create: a.fresh || a.Shares(), // an index can be made anew
 	})
 	if err != nil {
-		return nil, a.hindered(err)
+		return nil, a.home.Hindered(err, a.o.UID)
 	}
 	a.onClose(func(context.Context) error { return local.Close() })
 	a.index = local
@@ -85,9 +88,7 @@ func (a *App) openShared(ctx context.Context, local *sqlite.DB) error {
 		a.store = local
 		return nil
 	}
-	o := a.sharedOptions()
-	o.Create = a.fresh
-	shared, err := postgres.Open(ctx, o)
+	shared, err := postgres.Open(ctx, postgres.Options{DSN: a.config.Current().Store.DSN.Reveal(), Told: a.logsStatements(), Create: a.fresh})
 	if err != nil {
 		return err
 	}
@@ -166,11 +167,25 @@ func (a *App) notElsewhere(name string) error {
 	return e
 }
 
-// hindered gives an error of the store the advice of what keeps the home from being used.
-func (a *App) hindered(err error) error {
-	var known *runtime.Error
-	if why := a.home.Hindrance(a.o.UID); why != "" && errors.As(err, &known) {
-		known.Hint = why
+// Shares reports whether store.dsn names a database; the home's own has the index of the
+// trail then.
+func (a *App) Shares() bool { return !a.config.Current().Store.DSN.Empty() }
+
+// Database is how the home's database stands, and SharedDatabase one that homes share.
+type (
+	Database       = sqlite.Inspection
+	SharedDatabase = postgres.Inspection
+)
+
+// Databases works on what the home stores while it is not open.
+func (a *App) Databases() database.Keeper {
+	return database.Keeper{Home: a.home, UID: a.o.UID, DSN: a.config.Current().Store.DSN.Reveal(), Told: a.logsStatements()}
+}
+
+// logsStatements writes what is asked of the store to a log that wants everything.
+func (a *App) logsStatements() func(string) {
+	if a.o.Log.GetLevel() > zerolog.TraceLevel {
+		return nil
 	}
-	return err
+	return func(statement string) { a.o.Log.Trace().Str("statement", statement).Msg("store") }
 }

@@ -221,6 +221,16 @@ func (f Folder) Hindrance(uid int) string {
 	return ""
 }
 
+// Hindered gives an error of the home's database the advice of what keeps the home from being
+// used by uid.
+func (f Folder) Hindered(err error, uid int) error {
+	var known *runtime.Error
+	if why := f.Hindrance(uid); why != "" && errors.As(err, &known) {
+		known.Hint = why
+	}
+	return err
+}
+
 // leastSpace is what the database wants at least to be opened, in bytes: its log and
 // its shared memory.
 const leastSpace = 256 << 10
