@@ -28,10 +28,10 @@ const (
 	CodeUpstream         Code = "upstream"          // the upstream failed, or answered with an error
 	CodeUpstreamTLS      Code = "upstream_tls"      // the upstream could not prove its identity
 	CodeTimeout          Code = "timeout"           // it took too long
-	CodeCanceled         Code = "canceled"          // the caller went away
+	CodeCanceled         Code = "canceled"          // the caller went away (exit code 130 if Ctrl-C ended the command, 143 if SIGTERM did)
 	CodeScriptRejected   Code = "script_rejected"   // a script may not run
 	CodeScriptLimit      Code = "script_limit"      // a script went over a limit
-	CodeScriptError      Code = "script_error"      // a script threw an error (exit code 1), waits for something that nothing can settle, or was stopped (both 11)
+	CodeScriptError      Code = "script_error"      // a script threw an error (exit code 1), waits for something that nothing can settle, or was stopped (both 11, by Ctrl-C 130)
 	CodeAuditUnavailable Code = "audit_unavailable" // the audit trail cannot be written, so nothing may happen
 	CodeStorageBusy      Code = "storage_busy"      // the store did not answer in time
 	CodeInternal         Code = "internal"          // a fault of kimbap itself

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -219,7 +220,7 @@ func (c *cli) readInput(path string) ([]byte, error) {
 		if c.stdin != nil {
 			return c.stdin, nil
 		}
-		data, err := c.readStdin()
+		data, err := c.readStdin(math.MaxInt64)
 		c.stdin = append([]byte{}, data...)
 		return data, err
 	}
@@ -230,17 +231,17 @@ func (c *cli) readInput(path string) ([]byte, error) {
 	return data, nil
 }
 
-// readStdin reads all there is, at a terminal until Ctrl-D. Flags are read here too, which
+// readStdin reads all there is, up to so many bytes, at a terminal until Ctrl-D. Flags are read here too, which
 // know no context: Ctrl-C and --timeout end it by themselves.
-func (c *cli) readStdin() ([]byte, error) {
+func (c *cli) readStdin(most int64) ([]byte, error) {
 	ctx, stop := c.bounded(context.Background())
 	defer stop()
-	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(c.in) })
+	data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, most)) })
 	switch {
 	case err == nil || ctx.Err() == nil:
 		return data, err
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, c.late("stdin did not end in that time")
 	}
-	return nil, &failure{what: "interrupted", why: "canceled", exit: exitInterrupted}
+	return nil, c.interrupted()
 }

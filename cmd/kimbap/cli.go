@@ -4,10 +4,9 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,6 +30,7 @@ type cli struct {
 	executable            string // runs the workers of scripts
 	nameless              bool   // as on a system that does not say whose a TCP connection is
 	ahead                 *app.Ahead
+	stopped               atomic.Pointer[app.Stopped] // the signal that told this command to end
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 
@@ -62,45 +62,6 @@ func widthOf(f *os.File) int {
 		return 0
 	}
 	return columns
-}
-
-// interruptible returns a context that ends at SIGINT and SIGTERM. A second one
-// ends the process at once: whoever asks twice does not want to wait.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	came := make(chan os.Signal, 2)
-	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-came:
-		case <-ctx.Done():
-		}
-		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
-		select {
-		case second := <-came: // it came before that
-			endBy(second)
-		default:
-		}
-		cancel()
-	}()
-	return ctx, cancel
-}
-
-// bounded is interruptible, with the end that --timeout sets. Every command works in it.
-func (c *cli) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := interruptible(ctx)
-	if c.timeout <= 0 {
-		return ctx, stop
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	return ctx, func() { cancel(); stop() }
-}
-
-// endBy ends the process as a signal does that nothing waits for.
-func endBy(s os.Signal) {
-	if self, err := os.FindProcess(os.Getpid()); err != nil || self.Signal(s) != nil {
-		os.Exit(exitInterrupted)
-	}
 }
 
 // getenv returns a variable of the invocation, "" when it is not set.

@@ -163,7 +163,7 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	case f.file == "" && c.inTTY:
 		return "", usage("echo 'return 1' | kimbap exec", "there is no script: give one on stdin, with -f or with -e")
 	}
-	data, err := io.ReadAll(io.LimitReader(c.in, mostRead))
+	data, err := c.readStdin(mostRead)
 	if err != nil {
 		return "", err
 	}
@@ -217,6 +217,7 @@ func (c *cli) exec(ctx context.Context, a *app.App, source string, limit time.Du
 
 // ended shows how a script ended.
 func (c *cli) ended(result *app.ScriptResult, began time.Time) error {
+	result.Error = ofOurs(result.Error)
 	if c.errTTY && result.Success {
 		c.say("Execution complete (%.1fs)", time.Since(began).Seconds())
 	}
@@ -241,7 +242,7 @@ func (c *cli) phase(stage, text string) {
 // or a limit ended is 11, and one that waits for a person 6. sayResult has said what
 // it is; where the result is data, it is said as every command says it.
 func (c *cli) endOfScript(r *app.ScriptResult) error {
-	f := &failure{what: printableLines(ofOurs(r.Error)), code: runtime.CodeScriptError, exit: exitScript}
+	f := &failure{what: printableLines(r.Error), code: runtime.CodeScriptError, exit: exitScript}
 	switch {
 	case r.Success:
 		return nil
@@ -249,6 +250,8 @@ func (c *cli) endOfScript(r *app.ScriptResult) error {
 		f.exit = exitPending
 	case r.Kind == app.KindException:
 		f.exit = exitOther
+	case c.stopped.Load() != nil:
+		f.code = runtime.CodeCanceled
 	case r.Kind == app.KindRejected:
 		f.code = runtime.CodeScriptRejected
 	case app.OverLimit(r.Kind):
@@ -297,7 +300,7 @@ func (c *cli) sayResult(r *app.ScriptResult) {
 		c.say("a person decides with: kimbap approve show %s", r.Paused.ApprovalID)
 		c.say("then go on with:       kimbap exec --resume %s", r.Paused.ExecutionID)
 	default:
-		fmt.Fprintf(c.err, "Error: %s\n", printableLines(ofOurs(strings.TrimPrefix(r.Error, "Error: "))))
+		fmt.Fprintf(c.err, "Error: %s\n", printableLines(strings.TrimPrefix(r.Error, "Error: ")))
 		if r.Kind != "" && r.Kind != app.KindRejected && r.Kind != app.KindException {
 			fmt.Fprintf(c.err, "why:   %s\n", endOf(r))
 		}

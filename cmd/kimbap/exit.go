@@ -28,7 +28,7 @@ const (
 	exitTimeout     = 9
 	exitUnreachable = 10
 	exitScript      = 11
-	exitInterrupted = 130 // as a shell says it
+	exitInterrupted = 130 // by SIGINT, as a shell says it; 143 by SIGTERM
 )
 
 // exits covers every runtime.Code; a test says so.
@@ -142,7 +142,7 @@ func (c *cli) report(err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &child):
-		return int(child)
+		return c.stops(int(child))
 	case errors.As(err, &f):
 	case errors.Is(err, context.DeadlineExceeded) && errors.As(err, &e) && e.Code == runtime.CodeCanceled:
 		f = c.late(because(e))
@@ -162,7 +162,7 @@ func (c *cli) report(err error) int {
 			f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
 		}
 	case errors.Is(err, context.Canceled):
-		f = &failure{what: "interrupted", why: "canceled", exit: exitInterrupted}
+		f = c.interrupted()
 	case errors.Is(err, context.DeadlineExceeded):
 		f = c.late("it did not end in that time")
 	default:
@@ -179,6 +179,9 @@ func (c *cli) report(err error) int {
 		case exitOther:
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
+	}
+	if exit := c.stops(f.exit); exit != f.exit {
+		f.exit, f.code = exit, runtime.CodeCanceled
 	}
 	f.what, f.why, f.fix = app.WithoutTokens(f.what), app.WithoutTokens(f.why), app.WithoutTokens(c.atHome(f.fix))
 	if c.output == "json" && !c.bare {
@@ -235,7 +238,7 @@ func (f *failure) kind() runtime.Code {
 		return runtime.CodeForbidden
 	case f.exit == exitTimeout:
 		return runtime.CodeTimeout
-	case f.exit == exitInterrupted:
+	case f.exit > 128:
 		return runtime.CodeCanceled
 	}
 	return runtime.CodeInternal
@@ -252,6 +255,15 @@ func (f *failure) cause() string {
 		return string(runtime.CodeInvalidInput) + " (" + string(runtime.ReasonNotFound) + ")"
 	}
 	return ""
+}
+
+// interrupted is the failure of a command that a signal ended.
+func (c *cli) interrupted() *failure {
+	f := &failure{what: "interrupted", why: "canceled", exit: exitInterrupted, code: runtime.CodeCanceled}
+	if by := c.stopped.Load(); by != nil {
+		f.what, f.exit = by.Error(), by.ExitCode()
+	}
+	return f
 }
 
 // late is the failure of a command that --timeout ended.

@@ -156,7 +156,7 @@ actions:
 		}
 		said := m.until("code=")
 		code := strings.TrimSpace(m.until("READY>"))
-		want := map[string]string{"accept": "0", "^C": "1", "reject": "7"}[end]
+		want := map[string]string{"accept": "0", "^C": "130", "reject": "7"}[end]
 		if code != want || strings.Contains(said, "panic") || strings.Contains(said, "surely") != (end == "accept") ||
 			strings.Contains(said, "error: interrupted while a person was asked") != (end == "^C") {
 			t.Errorf("%s: exit code %s, want %s: %q", end, code, want, said)

@@ -54,7 +54,7 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	defer a.watching(ctx, o.Reload, unproxied{})()
 	link("")
 	err = a.drained(ctx, s, ln)
-	event.Kind = "console.stop"
+	event.Kind, event.Fields = "console.stop", stopFields(ctx, event.Fields)
 	_ = a.told(event)
 	return err
 }

@@ -61,7 +61,7 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 		o.Ready(ln.Addr().String())
 	}
 	err = a.drained(ctx, s, ln)
-	event.Kind = "daemon.stop"
+	event.Kind, event.Fields = "daemon.stop", stopFields(ctx, event.Fields)
 	_ = a.told(event)
 	return err
 }

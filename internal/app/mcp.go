@@ -74,7 +74,9 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
 		err = serveHTTP(ctx, server.HTTP(), bounded, server.Close, o.Ready)
 	}
-	_ = a.told(a.mcpEvent("mcp.stop", transport, listen))
+	last := a.mcpEvent("mcp.stop", transport, listen)
+	last.Fields = stopFields(ctx, last.Fields)
+	_ = a.told(last)
 	return err
 }
 

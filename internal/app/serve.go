@@ -94,7 +94,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 			<-done
 		}
 	}
-	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}})
+	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, map[string]string{"listen": ln.Addr().String()})})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}

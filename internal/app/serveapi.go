@@ -79,7 +79,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	endLent()
-	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: start.Fields}
+	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, start.Fields)}
 	_ = a.told(last)
 	return err
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+)
+
+// interruptible returns a context that ends at SIGINT and SIGTERM, of which it is the
+// cause. A second one ends the process at once: whoever asks twice does not want to wait.
+func (c *cli) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if by := c.stopped.Load(); by != nil { // between two pieces of the work
+		cancel(by)
+		return ctx, func() {}
+	}
+	came := make(chan os.Signal, 2)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case by := <-came:
+			c.stopped.Store(&app.Stopped{By: by})
+		case <-ctx.Done():
+		}
+		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
+		select {
+		case by := <-came: // it came before that
+			if !c.stopped.CompareAndSwap(nil, &app.Stopped{By: by}) {
+				endBy(by)
+			}
+		default:
+		}
+		if by := c.stopped.Load(); by != nil {
+			cancel(by)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// bounded is interruptible, with the end that --timeout sets. Every command works in it.
+func (c *cli) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := c.interruptible(ctx)
+	if c.timeout <= 0 {
+		return ctx, stop
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	return ctx, func() { cancel(); stop() }
+}
+
+// stops is the exit code of a command that did not end well after a signal told it to end:
+// that of the signal, whatever the command was doing. What serves until then ends well.
+func (c *cli) stops(exit int) int {
+	if by := c.stopped.Load(); by != nil && exit != exitOK {
+		return by.ExitCode()
+	}
+	return exit
+}
+
+// endBy ends the process as a signal does that nothing waits for. The first process of a
+// container cannot end so.
+func endBy(s os.Signal) {
+	if self, err := os.FindProcess(os.Getpid()); err == nil && os.Getpid() != 1 && self.Signal(s) == nil {
+		time.Sleep(time.Second) // it is on its way
+	}
+	os.Exit((&app.Stopped{By: s}).ExitCode())
+}
