@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,7 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{}, "LOCALHOST.:443", trusted, "denied loopback"},
 		{Options{}, "localhost.localdomain:443", loopback, "denied loopback"},
 		{Options{}, "1.0.0.127.in-addr.arpa:443", trusted, "denied special"},
+		{Options{}, "b.a.9.8.7.6.5.ip6.arpa:443", trusted, "denied special"},
 		{Options{}, "127.0.0.1..:443", trusted, "error"},
 		{Options{}, "a b:443", trusted, "error"},
 		{Options{}, "public.test", trusted, "error"},
@@ -66,6 +68,7 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Allow: []string{"loop.test"}}, "loop.test:8080", "", "→ 127.0.0.1:8080"},
 		{Options{Allow: []string{"*.test"}}, "loop.test:8080", "", "→ 127.0.0.1:8080"},
 		{Options{Allow: []string{"*.test"}}, "test:8080", "", "error"},
+		{Options{Allow: []string{"*.corp.test", "*.op.test", "*.loop.test", "op.test", "test"}}, "loop.test:8080", "", "denied loopback"},
 
 		// Private ranges by mode.
 		{Options{}, "10.0.0.1:443", trusted, "→ 10.0.0.1:443"},
@@ -84,6 +87,8 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{}, "rebind.test:443", "", "→ 93.184.216.34:443"},
 		{Options{Deny: []string{"public.test"}}, "PUBLIC.test:443", trusted, "denied public"},
 		{Options{Deny: []string{"93.184.216.0/24"}, Allow: []string{"public.test"}}, "public.test:443", trusted, "denied public"},
+		{Options{Deny: []string{"*.public.test", "*.c.test", "c.test"}}, "public.test:443", "", "→ 93.184.216.34:443"},
+		{Options{Deny: []string{"::ffff:8.8.8.8"}}, "8.8.8.8:443", trusted, "denied public"},
 		{Options{Deny: []string{"8.8.8.8"}}, "[64:ff9b::808:808]:443", trusted, "denied public"},
 		{Options{Allow: []string{"198.18.0.0/15"}}, "198.18.0.1:80", trusted, "denied special"},
 		{Options{Allow: []string{"::/0"}}, "[::ffff:0:a9fe:a9fe]:80", trusted, "denied special"},
@@ -154,6 +159,18 @@ func TestOwnListenersAreOutOfReach(t *testing.T) {
 	}
 }
 
+// Who says nothing else has the addresses of its interfaces for its own.
+func TestOwnAddressesAreThoseOfTheInterfaces(t *testing.T) {
+	g, err := New(Options{Private: ModeAuto, Own: func() []netip.AddrPort { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := g.local()
+	if err != nil || !slices.Contains(local, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("%v %v", local, err)
+	}
+}
+
 func TestRefusalsSayWhatOpensThem(t *testing.T) {
 	for authority, fix := range map[string]string{
 		"inner.test:443":       `egress: {allow: ["inner.test"]}`,
@@ -220,6 +237,7 @@ func TestNewRefuses(t *testing.T) {
 		"no own":         {Private: ModeAuto},
 		"bad allow":      {Private: ModeAuto, Own: own, Allow: []string{"10.0.0.0/99"}},
 		"numeral deny":   {Private: ModeAuto, Own: own, Deny: []string{"127.1"}},
+		"deny a zone":    {Private: ModeAuto, Own: own, Deny: []string{"fd00::1%eth0"}}, // no address that is dialled has one
 		"allow a port":   {Private: ModeAuto, Own: own, Allow: []string{"db.test:5432"}},
 		"bad resolve":    {Private: ModeAuto, Own: own, Resolve: map[string]string{"a.test": "127.0.0.1:1"}},
 		"resolve to bad": {Private: ModeAuto, Own: own, Resolve: map[string]string{"a.test:1": "127.1:1"}},

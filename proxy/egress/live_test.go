@@ -63,6 +63,32 @@ func TestWhatIsHeldTooLateEndsAtOnce(t *testing.T) {
 	}
 }
 
+// Where upstream.resolve leads a name elsewhere between a dial and its hold, the connection
+// is one that the guard in force would not have opened.
+func TestWhatWasDialledElsewhereEndsAtOnce(t *testing.T) {
+	for to, ends := range map[string]bool{
+		"127.0.0.1:18443": false, "[::ffff:127.0.0.1]:18443": false, "127.0.0.1:19443": true, "127.0.0.2:18443": true, "": true,
+	} {
+		first, _, _ := guard(t, Options{Resolve: map[string]string{"mapped.test:443": "127.0.0.1:18443"}})
+		l, ended := NewLive(first), false
+		conn, info, err := l.Dial(t.Context(), Request{Authority: "mapped.test:443"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now Options
+		if to != "" {
+			now.Resolve = map[string]string{"mapped.test:443": to}
+		}
+		second, _, _ := guard(t, now)
+		l.Swap(second)
+		l.Hold(Request{Authority: "mapped.test:443"}, info.Address, func() { ended = true })()
+		if ended != ends {
+			t.Errorf("to %q: ended %v", to, ended)
+		}
+		_ = conn.Close()
+	}
+}
+
 // What goes through a company's proxy is held by its name: where that leads only the
 // proxy knows.
 func TestATunnelThroughAProxyIsJudgedByItsName(t *testing.T) {
