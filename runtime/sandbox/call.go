@@ -243,7 +243,10 @@ func (s *session) invoke(c *call) {
 	s.fly(c, func(ctx context.Context) Answer {
 		if approval != "" {
 			open, err := s.r.o.Approval(ctx, caller, who, approval, false)
-			if err != nil {
+			switch {
+			case ctx.Err() != nil: // cut off before anything was known
+				open = true
+			case err != nil:
 				return Answer{Err: runtime.AsError(err)}
 			}
 			if open {
@@ -296,7 +299,8 @@ func (s *session) drop(a answered) {
 		delete(s.flying, a.step)
 	}
 	c := s.calls[a.step-1]
-	if !c.Replied && c.Status == "" && c.Kind == frame.CallTool {
+	decided := c.Status == CallPending && (a.answer.Err == nil || a.answer.Err.ApprovalID != c.Approval)
+	if !c.Replied && (c.Status == "" || decided) && c.Kind == frame.CallTool {
 		c.Status, c.Millis = CallCanceled, time.Since(c.began).Milliseconds()
 	}
 }
@@ -309,6 +313,9 @@ func (s *session) settle(a answered) *frame.Done {
 	c := s.calls[a.step-1]
 	c.Millis += time.Since(c.began).Milliseconds()
 	if e := a.answer.Err; e != nil && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
+		if c.Approval == e.ApprovalID { // it was only asked how that stands
+			return nil
+		}
 		c.Approval, c.Expires, c.Status = e.ApprovalID, a.answer.Expires, CallPending
 		c.Asked = fmt.Sprintf("%s needs a person's approval", c.Ref)
 		if e.Rule != "" {

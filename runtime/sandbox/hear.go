@@ -70,7 +70,7 @@ func (s *session) waits(idle *frame.Idle) *frame.Done {
 	if len(s.order)+len(s.past) > 0 {
 		return &frame.Done{Failure: diverged("it waits, and a call that was recorded has not come")}
 	}
-	s.idle = idle
+	s.idle, s.timers = idle, idle.Timers
 	return nil
 }
 

@@ -122,6 +122,7 @@ type Options struct {
 	Limits  Limits
 	Workers int           // scripts that run at once, 0: 2
 	Queue   int           // more that may wait for their turn, half of them one principal's, 0: 128
+	Look    time.Duration // how often a script that goes on asks how its questions stand, 0: 250 ms
 	Grace   time.Duration // how long a paused script's worker is kept, 0: 60 s
 	Keep    time.Duration // how long executions that ended are kept, 0: 24 h
 	Held    int           // workers of paused scripts that are kept at once, 0: 8
@@ -155,6 +156,7 @@ func (o *Options) check() error {
 	l.Traffic = cmp.Or(l.Traffic, 64<<20)
 	o.Workers = cmp.Or(o.Workers, 2)
 	o.Queue = cmp.Or(o.Queue, 128)
+	o.Look = cmp.Or(o.Look, 250*time.Millisecond)
 	o.Grace = cmp.Or(o.Grace, time.Minute)
 	o.Keep = cmp.Or(o.Keep, 24*time.Hour)
 	o.Held = cmp.Or(o.Held, 8)

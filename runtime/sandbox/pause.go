@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -179,28 +180,6 @@ func (s *session) begun() {
 	delete(s.r.unbegun, s.id)
 }
 
-// waiting are the calls that wait for a person.
-func (s *session) waiting() []*call {
-	var out []*call
-	for _, c := range s.calls {
-		if c.Settled == 0 && c.Approval != "" {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// latest is when the last of the open questions expires.
-func (s *session) latest() time.Time {
-	at := s.r.o.Clock()
-	for _, c := range s.waiting() {
-		if c.Expires.After(at) {
-			at = c.Expires
-		}
-	}
-	return at
-}
-
 // paused is what the caller is told of a script that waits: of its first question.
 func (s *session) paused() Result {
 	result := s.so()
@@ -266,18 +245,22 @@ func (s *session) rejected(ctx context.Context, refusals []frame.Refusal) (Resul
 func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) {
 	s.begun()
 	reaped := s.dismiss()
+	asked := s.undecided()
 	for _, c := range s.calls {
 		if c.Kind == frame.CallTool && !c.Replied && (c.Status == CallPending || c.Status == "") {
 			c.Status = CallCanceled
 		}
 	}
 	result := s.so()
-	if names := s.abandoned(); len(names) > 0 && done.Failure == nil {
+	if names := s.abandoned(asked); len(names) > 0 && done.Failure == nil {
 		text := fmt.Sprintf("%d calls were not awaited and were cut off: %s", len(names), join(names))
 		if len(names) == 1 {
 			text = "1 call was not awaited and was cut off: " + names[0]
 		}
 		result.Logs = append(result.Logs, frame.Log{Level: "warn", Message: text})
+	}
+	if len(asked) > 0 {
+		result.Logs = append(result.Logs, frame.Log{Level: "warn", Message: leftOpen(asked)})
 	}
 	switch failure := done.Failure; {
 	case failure != nil:
@@ -294,11 +277,12 @@ func (s *session) finish(ctx context.Context, done *frame.Done) (Result, error) 
 	return s.conclusion(ctx, result, reaped)
 }
 
-// abandoned are the tools whose calls the script did not wait for.
-func (s *session) abandoned() []string {
+// abandoned are the tools whose calls the script did not wait for, but for those that a
+// person was asked about.
+func (s *session) abandoned(asked []*call) []string {
 	var out []string
 	for _, c := range s.calls {
-		if c.Kind == frame.CallTool && c.Status == CallCanceled {
+		if c.Kind == frame.CallTool && c.Status == CallCanceled && !slices.Contains(asked, c) {
 			out = append(out, string(c.Ref))
 		}
 	}

@@ -42,6 +42,7 @@ type session struct {
 	flying  map[int]context.CancelFunc
 	crew    chan flight // to those that have nothing to do
 	idle    *frame.Idle // what the worker waits for, as it has said since the last reply; nil: nothing
+	timers  bool        // it waited for a timer too when it last said so
 	said    said
 	logs    []frame.Log
 	logged  int // bytes
@@ -300,13 +301,16 @@ func (s *session) halfway(err error) error {
 // waits for people: then done is nil. An error is kimbap's own.
 func (s *session) loop(ctx context.Context) (done *frame.Done, err error) {
 	began := time.Now()
-	timer := time.NewTimer(s.left)
+	timer, again := time.NewTimer(s.left), time.NewTicker(s.r.o.Look)
 	defer func() {
 		timer.Stop()
+		again.Stop()
 		s.left = max(s.left-time.Since(began), 0)
 	}()
 	for !s.stuck() {
 		select {
+		case <-again.C:
+			s.look()
 		case got := <-s.mail:
 			done = s.hear(got.m)
 		case a := <-s.answers:
@@ -318,7 +322,7 @@ func (s *session) loop(ctx context.Context) (done *frame.Done, err error) {
 		case <-s.diary.due():
 			s.note()
 		case <-timer.C:
-			done = &frame.Done{Failure: tooLong(s.source.Timeout)}
+			done = &frame.Done{Failure: s.tooLong()}
 		case <-ctx.Done():
 			done = &frame.Done{Failure: &frame.Failure{Kind: frame.KindInterrupted, Message: gone(ctx).Msg}}
 		}

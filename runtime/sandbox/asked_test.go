@@ -1,0 +1,114 @@
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
+)
+
+// heartbeat waits for a person while a timer rings again and again.
+func heartbeat(m *machine) any {
+	asked := m.call("notes.deleteNote", `{"id":1}`)
+	for {
+		tick := m.timer(1)
+		if winner, r := m.first(asked, tick); winner == asked {
+			return r.Value
+		}
+	}
+}
+
+// A script with a timer is never paused. A person's yes reaches it all the same.
+func TestAYesReachesAScriptWithATimer(t *testing.T) {
+	b := newBench(t, heartbeat)
+	b.o.Look = time.Millisecond
+	asked := make(chan struct{})
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		answer := b.answer(ctx, call)
+		if answer.Err != nil {
+			close(asked)
+		}
+		return answer
+	}
+	b.restart("1:a")
+	go func() {
+		<-asked
+		b.decide("apr_1", nil)
+	}()
+	got := b.execute(sandbox.Script{Source: "x", Timeout: 20 * time.Second})
+	if !got.Success || string(got.Value) != `"{\"did\":{\"id\":1}}"` || got.Calls[0].Status != sandbox.CallOK || fmt.Sprint(b.effects()) != `[notes.delete-note{"id":1}]` {
+		t.Errorf("%+v, made %v", got, b.effects())
+	}
+}
+
+// Whoever reads how a script ended learns which questions it has left open, and a script
+// that was not paused why.
+func TestAnEndNamesTheQuestionsThatAreOpen(t *testing.T) {
+	const left = "the script has ended, and a person has not decided on notes.delete-note (apr_1): the same call, made again, uses a yes or waits for it"
+	for name, c := range map[string]struct {
+		program program
+		failure string
+	}{
+		"it lost a race": {func(m *machine) any {
+			m.first(m.call("notes.deleteNote", `{"id":1}`), m.timer(20))
+			return "late"
+		}, ""},
+		"it threw": {func(m *machine) any {
+			m.first(m.call("notes.deleteNote", `{"id":1}`), m.timer(20))
+			return &frame.Failure{Kind: frame.KindException, Message: "late"}
+		}, "late"},
+		"its time was over": {heartbeat, "the script ran longer than 300ms: notes.delete-note waits for a person (apr_1), and the script is not paused for that while it has timers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.program)
+			b.o.Look = time.Millisecond
+			b.restart("1:a")
+			got := b.execute(sandbox.Script{Source: "x", Timeout: 300 * time.Millisecond})
+			if got.Error != c.failure || got.Calls[0].Status != sandbox.CallCanceled || len(got.Logs) != 1 || got.Logs[0].Message != left || got.Logs[0].Level != "warn" {
+				t.Errorf("%+v", got)
+			}
+			if kept := b.resume(got.ExecutionID, 0); len(kept.Logs) != 1 || !strings.Contains(kept.Logs[0].Message, "apr_1") {
+				t.Errorf("asked for later: %+v", kept)
+			}
+		})
+	}
+}
+
+// A call that a yes has begun when the script ends may have happened: nobody is told that
+// the question is open.
+func TestACallThatAYesHasBegunIsNotUndecided(t *testing.T) {
+	begun := make(chan struct{})
+	b := newBench(t, func(m *machine) any {
+		m.call("notes.deleteNote", `{"id":1}`)
+		m.first(m.timer(1))
+		b := m.call("notes.getNote", `{"id":2}`)
+		m.first(b)
+		return 1
+	})
+	b.o.Look = time.Millisecond
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		switch {
+		case call.Step == 1 && len(b.decisions) > 0:
+			close(begun)
+			<-ctx.Done()
+			return sandbox.Answer{}
+		case call.Step == 1:
+			defer b.decide("apr_1", nil)
+		default:
+			select {
+			case <-begun:
+			case <-ctx.Done():
+			}
+		}
+		return b.answer(ctx, call)
+	}
+	b.restart("1:a")
+	got := b.execute(sandbox.Script{Source: "x"})
+	if !got.Success || got.Calls[0].Status != sandbox.CallCanceled || len(got.Logs) != 1 || got.Logs[0].Message != "1 call was not awaited and was cut off: notes.delete-note" {
+		t.Errorf("%+v", got)
+	}
+}
