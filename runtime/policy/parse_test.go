@@ -39,14 +39,15 @@ func TestDigestIsOfTheMeaning(t *testing.T) {
 	// otherwise be true of two.
 	seen := map[string]string{}
 	for _, rule := range []string{
-		"match: {agent: x}, then: allow", "match: {tenant: x}, then: allow", "match: {agent: x, tenant: x}, then: allow",
+		"match: {agent: x}, then: allow", "match: {agent: z}, then: allow", "match: {tenant: x}, then: allow", "match: {agent: x, tenant: x}, then: allow",
 		"match: {agent: [tenant, x]}, then: allow", "match: {agent: x}, then: allow, reason: why", "match: {agent: x}, then: allow, when: 'true'",
 		"match: {agent: x}, then: allow, limit: {rate: 1/m}", "match: {agent: x}, then: allow, limit: {rate: 1/h}",
 		"match: {agent: x}, then: allow, limit: {rate: 2/m, burst: 1}", "match: {agent: x}, then: allow, limit: {rate: 1/m, burst: 2}",
 		"match: {agent: x}, then: allow, limit: {rate: 1/m, per: action}", "match: {agent: x}, limit: {rate: 1/m}",
 		"match: {agent: x}, then: require_approval", "match: {agent: x}, then: require_approval, approval: {expires: 5m}",
 		"match: {agent: x}, then: require_approval, approval: {count: 2}", "match: {agent: x}, then: require_approval, approval: {presence: pin}",
-		"match: {agent: x}, then: require_approval, approval: {by: [role:a]}", "match: {agent: x}, then: require_approval, approval: {by: [role:a, role:b]}",
+		"match: {agent: x}, then: require_approval, approval: {by: [role:a]}", "match: {agent: x}, then: require_approval, approval: {by: [role:b]}",
+		"match: {agent: x}, then: require_approval, approval: {by: [role:a, role:b]}",
 	} {
 		digest := parse("version: 1\nrules: [{name: a, " + rule + "}]\n")
 		if other, twice := seen[digest]; twice {
