@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -131,6 +132,22 @@ func TestAnAnchorIsMadeOnce(t *testing.T) {
 	more, err := a.Anchor([]*x509.Certificate{first}, []string{"a.test:443", "b.test:443", "c.test:443"})
 	if err != nil || more == first || !slices.Equal(more.PermittedDNSDomains, []string{"a.test", "b.test", "c.test"}) {
 		t.Errorf("permits %v, %v", more.PermittedDNSDomains, err)
+	}
+	again, err := a.Anchor([]*x509.Certificate{first}, []string{"a.test:443", "b.test:443"}, []string{"[::2]:443"})
+	if err != nil || again == first || Anchors(again, "[::1]:443") || !Anchors(again, "[::2]:443") {
+		t.Errorf("another address: permits %v, %v", again.PermittedIPRanges, err)
+	}
+	names, err := a.Anchor(nil, []string{"a.test:443", "b.test:443"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.Anchor([]*x509.Certificate{names}, []string{"a.test:443", "b.test:443", "[::1]:443"}); err != nil || c == names {
+		t.Errorf("an address beside the names: %v", err)
+	}
+	other := opened(t, Options{Dir: newDir(t), Sealer: newBox(t, 1), Clock: time.Now}) // as after a rotation
+	theirs, err := other.Anchor([]*x509.Certificate{first}, []string{"b.test:443", "a.test:443"}, []string{"[::1]:8443"})
+	if err != nil || theirs == first || !theirs.PublicKey.(*ecdsa.PublicKey).Equal(other.Root().PublicKey) {
+		t.Errorf("the anchor of another root is used: %v", err)
 	}
 	for authority, want := range map[string]bool{"a.test:443": true, "x.a.test:1": true, "xa.test:443": false, "test:443": false, "[::1]:443": true, "127.0.0.1:443": false} {
 		if got := Anchors(first, authority); got != want || !Anchors(a.Root(), authority) {

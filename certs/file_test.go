@@ -2,6 +2,8 @@ package certs
 
 import (
 	"bytes"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"os"
 	"os/exec"
@@ -66,6 +68,15 @@ func TestDamageIsRefusedAndNamed_TL007(t *testing.T) {
 			_, rest := pem.Decode(readFile(t, keyIn(other)))
 			writeFile(t, keyIn(dir), append(pem.EncodeToMemory(cert), rest...))
 		}, keyFile, "does not match"},
+		{"root of somebody else", func(t *testing.T, dir, _ string) {
+			_, sealed := pem.Decode(readFile(t, keyIn(dir)))
+			writeFile(t, keyIn(dir), append(encodeCertificate(upstreamCA(t, func(*x509.Certificate) {}).cert.Raw), sealed...))
+		}, keyFile, "is damaged"},
+		{"one that is no authority", func(t *testing.T, dir, _ string) {
+			_, sealed := pem.Decode(readFile(t, keyIn(dir)))
+			leafOfOurs := upstreamCA(t, func(c *x509.Certificate) { c.IsCA, c.ExtraExtensions = false, []pkix.Extension{marker()} })
+			writeFile(t, keyIn(dir), append(encodeCertificate(leafOfOurs.cert.Raw), sealed...))
+		}, keyFile, "is damaged"},
 		{"other ca.pem", func(t *testing.T, dir, other string) {
 			writeFile(t, filepath.Join(dir, caFile), readFile(t, filepath.Join(other, caFile)))
 		}, caFile, "does not match"},

@@ -78,6 +78,20 @@ func TestARunningAuthorityTakesUpTheNewRoot_TL011(t *testing.T) {
 	}
 }
 
+// What was signed for a host of no service is of the old root, and is not used for longer.
+func TestHostsOfNoServiceGetTheNewRootToo(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	a := opened(t, Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now, AnyHost: true})
+	leaf(t, a, "other.test:443")
+	rotate(t, dir, c, day)
+	if changed, err := a.Refresh(); !changed || err != nil {
+		t.Fatal(changed, err)
+	}
+	if err := verify(a, leaf(t, a, "other.test:443"), "other.test", c.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRotationWithoutOverlap(t *testing.T) {
 	dir, c := newDir(t), newClock()
 	old := open(t, dir, c).Root()
