@@ -78,6 +78,12 @@ func TestBodiesEndWhereTheyShould(t *testing.T) {
 		{"bare LF at the end", chunked, "0\r\n\n", "", "", http1.ErrChunks},
 		{"no trailer field", chunked, "0\r\nGET / HTTP/1.1\r\n\r\n", "", "", http1.ErrChunks},
 		{"a folded trailer", chunked, "0\r\nX: 1\r\n 2\r\n\r\n", "", "", http1.ErrChunks},
+		{"a folded trailer with a colon", chunked, "0\r\nX: 1\r\n\tY: 2\r\n\r\n", "", "", http1.ErrChunks},
+		{"a blank in a trailer's name", chunked, "0\r\nX : 1\r\n\r\n", "", "", http1.ErrChunks},
+		{"a trailer without a name", chunked, "0\r\n: 1\r\n\r\n", "", "", http1.ErrChunks},
+		{"a request behind a trailer", chunked, "0\r\nGET http://a.test/ HTTP/1.1\r\n\r\n", "", "", http1.ErrChunks},
+		{"bare CR in a trailer", chunked, "0\r\nX: 1\rSet-Cookie: 2\r\n\r\n", "", "", http1.ErrChunks},
+		{"a NUL in a trailer", chunked, "0\r\nX: 1\x00\r\n\r\n", "", "", http1.ErrChunks},
 		{"too many trailers", chunked, "0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 20) + "\r\n", "", "", http1.ErrChunks},
 	} {
 		for how, br := range map[string]*bufio.Reader{
