@@ -30,6 +30,7 @@ type transit struct {
 	kept   map[string]string // ciphertext → plaintext, both as they are on the wire
 	status int               // of every answer; 0: as it should be
 	moved  bool              // answers with a redirect
+	says   string            // instead of an answer, with 200; "": nothing
 	seen   []string
 }
 
@@ -72,6 +73,8 @@ func (d *transit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch verb, ok := strings.CutPrefix(r.URL.Path, "/v1/transit/"); {
 	case d.moved:
 		http.Redirect(w, r, "/v1/elsewhere", http.StatusTemporaryRedirect)
+	case d.says != "":
+		fmt.Fprint(w, d.says)
 	case d.status != 0:
 		fail(d.status, "hunter2 in an error")
 	case r.Method != http.MethodPost || r.Header.Get("X-Vault-Request") != "true" || r.Header.Get("X-Vault-Namespace") != "team":
@@ -142,9 +145,50 @@ func TestTransitFollowsNoRedirect(t *testing.T) {
 	}
 }
 
+// An engine that says yes and gives nothing has kept no key: what would be written in its
+// place could never be opened.
+func TestTransitThatGivesNothingIsRefused(t *testing.T) {
+	d := startTransit(t)
+	c := d.client(t, nil)
+	for _, says := range []string{"{}", `{"data":null}`, `{"data":{}}`, `{"data":{"ciphertext":"","plaintext":""}}`, `{"data":{"ciphertext":"v1:x","plaintext":"%"}}`, "[]", "<html>", " "} {
+		d.mu.Lock()
+		d.says = says
+		d.mu.Unlock()
+		if wrapped, err := c.Wrap(t.Context(), runtime.NewSecret("key")); err == nil {
+			t.Errorf("%s: wrapped as %q", says, wrapped)
+		}
+		if key, err := c.Unwrap(t.Context(), []byte("vault:v1:x")); err == nil || !key.Empty() {
+			t.Errorf("%s: unwrapped (%v)", says, err)
+		}
+	}
+}
+
+// What cannot work is refused when it is configured.
+func TestTransitNeedsAKeyATokenAndRoots(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(empty, []byte("no certificate\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(o *wrap.TransitOptions){
+		"no key":                func(o *wrap.TransitOptions) { o.Key = "" },
+		"no token":              func(o *wrap.TransitOptions) { o.Token = runtime.Secret{} },
+		"no file of roots":      func(o *wrap.TransitOptions) { o.CAFile = empty + ".none" },
+		"no roots in that file": func(o *wrap.TransitOptions) { o.CAFile = empty },
+	} {
+		o := wrap.TransitOptions{Address: "https://vault.example", Key: "k", Token: runtime.NewSecret("t")}
+		change(&o)
+		_, err := wrap.NewTransit(o)
+		refusedAs(t, err, runtime.ReasonKeyUnavailable)
+		if err == nil {
+			t.Error(name)
+		}
+	}
+}
+
 func TestTransitWantsTLS(t *testing.T) {
 	for address, good := range map[string]bool{
 		"https://vault.example:8200": true, "http://127.0.0.1:8200": true, "http://[::1]:8200": true,
+		"http://192.0.2.1:8200": false, "ftp://127.0.0.1:8200": false, "https://vault.example:8200?x=1": false,
 		"http://vault.example:8200": false, "http://localhost.example": false, "vault.example": false, "": false, "https://u:p@vault.example": false,
 	} {
 		_, err := wrap.NewTransit(wrap.TransitOptions{Address: address, Key: "k", Token: runtime.NewSecret("t")})
