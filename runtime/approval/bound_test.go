@@ -67,6 +67,35 @@ func TestAP004EditedRows(t *testing.T) {
 		wantReason(t, err, runtime.ReasonTampered)
 		_, err = d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{})
 		wantReason(t, err, runtime.ReasonTampered)
+		// Nor is anything else of it shown to a person that was not asked.
+		good, _, _ := d.store.Approval(t.Context(), runtime.DefaultTenant, id)
+		d.store.edit(id, func(a *approval.Approval) { a.Action = "stripe.create-refund" })
+		for name, edit := range map[string]func(a *approval.Approval){
+			"requester": func(a *approval.Approval) { a.Principal = "agent:b" },
+			"agent":     func(a *approval.Approval) { a.Agent = "codex" },
+			"run":       func(a *approval.Approval) { a.Run = "run_x" },
+			"surface":   func(a *approval.Approval) { a.Surface = runtime.SurfaceMCP },
+			"risk":      func(a *approval.Approval) { a.Risk = runtime.RiskLow },
+			"rule":      func(a *approval.Approval) { a.Rule = "harmless" },
+			"reason":    func(a *approval.Approval) { a.Reason = "harmless" },
+			"method":    func(a *approval.Approval) { a.Method = "GET" },
+			"authority": func(a *approval.Approval) { a.Authority = "evil.example:443" },
+			"path":      func(a *approval.Approval) { a.Path = "/harmless" },
+			"created":   func(a *approval.Approval) { a.Created = a.Created.Add(time.Second) },
+			"expires":   func(a *approval.Approval) { a.Expires = a.Expires.Add(time.Second) },
+			"digest":    func(a *approval.Approval) { a.Digest = strings.Repeat("0", len(a.Digest)) },
+		} {
+			whole, _, _ := d.store.Approval(t.Context(), runtime.DefaultTenant, id)
+			if _, err := d.Show(t.Context(), operator("ann"), runtime.DefaultTenant, id, false); err != nil {
+				t.Fatalf("before %s: %v", name, err)
+			}
+			d.store.edit(id, edit)
+			if _, err := d.Show(t.Context(), operator("ann"), runtime.DefaultTenant, id, false); err == nil || runtime.AsError(err).Reason != runtime.ReasonTampered {
+				t.Errorf("%s: %v", name, err)
+			}
+			d.store.edit(id, func(a *approval.Approval) { *a = whole })
+		}
+		d.store.edit(id, func(a *approval.Approval) { *a = good })
 		if _, err = d.Reject(t.Context(), operator("ann"), runtime.DefaultTenant, id, ""); err != nil {
 			t.Errorf("an edited approval cannot be rejected: %v", err)
 		}

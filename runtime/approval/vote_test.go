@@ -73,6 +73,14 @@ func TestAP013SeveralApprovers(t *testing.T) {
 		t.Errorf("%+v %v", ticket, err)
 	}
 
+	turned := d.askAs(t, refund(agent("a"), "3"), two) // the weakest counts, whoever was first
+	if _, err := d.yes(t, turned, approval.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	if both, err := d.as(t, "alice", turned); err != nil || both.State != approval.Approved || both.Presence != "none" {
+		t.Errorf("%+v %v", both, err)
+	}
+
 	own := d.askAs(t, refund(agent(me), "1"), two) // the operator's own program asks
 	_, err = d.yes(t, own, approval.Yes{})
 	wantReason(t, err, runtime.ReasonNotApprover)
@@ -103,6 +111,34 @@ func TestOnlyTheRulesApproversDecide(t *testing.T) {
 	wantReason(t, err, runtime.ReasonWrongPIN)
 	if got, err := d.as(t, "bob", id); err != nil || got.By != "person:bob" || got.Presence != "pin" {
 		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// A rule names who decides by an id, a person's name, a role or a group, and means nobody else.
+func TestARuleNamesItsApproversInEachWay(t *testing.T) {
+	d := people(t)
+	err := d.SetPin(t.Context(), operator(me), runtime.DefaultTenant, approval.NewPin{
+		As: "dave", Groups: []string{"leads"}, PIN: runtime.NewSecret("pin of dave"), Proved: runtime.NewSecret("the owner's"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ entry, who, other string }{
+		{me, "", "alice"}, {"person:bob", "bob", "alice"}, {"bob", "bob", ""}, {"role:finance", "bob", "carol"}, {"group:leads", "dave", "bob"},
+	} {
+		id := d.askAs(t, refund(agent("a"), fmt.Sprint(i)), demanding(runtime.ApprovalTerms{By: []string{"role:nobody", c.entry}}))
+		decide := func(who string) error {
+			if who == "" {
+				_, err := d.yes(t, id, approval.Yes{})
+				return err
+			}
+			_, err := d.as(t, who, id)
+			return err
+		}
+		wantReason(t, decide(c.other), runtime.ReasonNotApprover)
+		if err := decide(c.who); err != nil || d.store.state(id) != approval.Approved {
+			t.Errorf("%s: %v, %s", c.entry, err, d.store.state(id))
+		}
 	}
 }
 
