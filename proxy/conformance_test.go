@@ -90,6 +90,7 @@ func TestBodilessAnswers(t *testing.T) {
 		{"PC-006 HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\nETag: \"x\"\r\n\r\n", "1234", ""},
 		{"PC-007 204", "GET", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello", "", ""},
 		{"PC-007 304", "GET", "HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\nETag: \"x\"\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "", ""},
+		{"PC-007 304 that says a length", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 1234\r\nContent-Type: text/plain\r\n\r\n", "1234", ""},
 		{"PC-007 205 with a body", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 5\r\n\r\nhello", "5", "hello"},
 		{"PC-007 205 in chunks", "GET", "HTTP/1.1 205 Reset Content\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "", "hello"},
 		{"PC-007 205", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", "0", ""},
@@ -103,6 +104,9 @@ func TestBodilessAnswers(t *testing.T) {
 				resp, body := inside.get(c.method)
 				if body != c.body || resp.Header.Get("Content-Length") != c.length || resp.TransferEncoding != nil && c.body == "" {
 					t.Fatalf("%s %v %v %q", resp.Status, resp.Header, resp.TransferEncoding, body)
+				}
+				if got := resp.Header.Get("Content-Type"); got != "" != strings.Contains(c.answer, "Content-Type") {
+					t.Errorf("Content-Type: %q", got)
 				}
 			}
 		})

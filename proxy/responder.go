@@ -96,6 +96,14 @@ func (o *responder) Start(status int, header http.Header) error {
 			h[name] = nil
 		}
 	}
+	if status == http.StatusNotModified { // what would be the fields of a 200 is the upstream's to say
+		for _, name := range [...]string{"Content-Length", "Content-Type"} {
+			if list := header[name]; list != nil {
+				delete(h, name)
+				h[strings.ToLower(name)] = list // a spelling that net/http does not know, and so does not drop
+			}
+		}
+	}
 	o.frame(status, header)
 	stream := o.left < 0 && !o.bodiless && !o.untilEnd
 	beside := stream && status < http.StatusMultipleChoices // one that may answer the body piece by piece

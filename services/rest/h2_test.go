@@ -198,18 +198,21 @@ func TestHeadThatEndsTheStream(t *testing.T) {
 	}
 }
 
-// A 304 may say how long the body is that it does not have.
-func TestNotModifiedWithALengthOnH2(t *testing.T) {
+// A 304 may say how long the body is that it does not have. A 204 may not, and some do: it
+// has none all the same (RFC 9110 section 8.6).
+func TestNoContentWithALengthOnH2(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
-		last := h.PseudoValue("path") == "/last"
-		f.head(h.StreamID, last, ":status 304", "content-length 1234", `etag "v1"`)
-		if !last {
+		status, how, _ := strings.Cut(h.PseudoValue("path")[1:], "-")
+		f.head(h.StreamID, how == "last", ":status "+status, "content-length 1234", `etag "v1"`)
+		if how != "last" {
 			_ = f.WriteData(h.StreamID, true, nil)
 		}
 	}))
-	for _, path := range []string{"/last", "/empty"} {
-		answer, _ := r.must(t, r.call("GET", path))
-		equal(t, path, fmt.Sprint(answer.Status, answer.Header["Content-Length"], answer.Body), "304 [1234]")
+	for _, how := range []string{"last", "empty"} {
+		for status, length := range map[string]string{"304": "[1234]", "204": "[]"} {
+			answer, _ := r.must(t, r.call("GET", "/"+status+"-"+how))
+			equal(t, status+how, fmt.Sprint(answer.Status, answer.Header["Content-Length"], answer.Body), status+" "+length)
+		}
 	}
 }
 

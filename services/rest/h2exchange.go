@@ -35,15 +35,15 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	if err != nil {
 		return nil, unprocessed(err), err
 	}
-	if resp.StatusCode == http.StatusNotModified {
+	if resp.StatusCode == http.StatusNotModified || resp.StatusCode == http.StatusNoContent {
 		resp.Body = withoutContent{http.NoBody, resp.Body}
 	}
 	return resp, false, x.broke(resp)
 }
 
-// withoutContent is the body of a 304. Its Content-Length may say how long a 200
-// would be (RFC 9110 section 8.6); golang.org/x/net/http2 takes that for a body
-// that was cut off.
+// withoutContent is the body of a 304 or 204. The Content-Length of a 304 may say how
+// long a 200 would be (RFC 9110 section 8.6), and some say one of a 204;
+// golang.org/x/net/http2 takes that for a body that was cut off.
 type withoutContent struct {
 	io.Reader
 	io.Closer
