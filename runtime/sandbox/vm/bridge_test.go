@@ -45,3 +45,49 @@ func FuzzBridge(f *testing.F) {
 		}
 	})
 }
+
+// JSON has a promise, a Map and a Set as {}: what a script sends by mistake is not sent, and
+// what it returns is told of.
+func TestWhatJSONLosesIsToldOf(t *testing.T) {
+	for source, fix := range map[string]string{
+		"tools.demo.echo(Promise.resolve({a: 1}))":                        "a promise, which JSON has as {}: await it, and a list of them with await Promise.all(list)",
+		"tools.demo.echo({a: [tools.demo.echo({b: 1})]})":                 "a promise",
+		"tools.demo.echo({a: new (class P extends Promise {})(() => 1)})": "a promise",
+		"tools.demo.echo({a: new Map([[1, 2]])})":                         "a Map, which JSON has as {}: write Object.fromEntries(map), or [...map]",
+		"tools.demo.echo({a: {b: new Set([1])}})":                         "a Set, which JSON has as {}: write [...set]",
+	} {
+		h := newHost()
+		done := run(t, "return await "+source, h, 30*time.Second)
+		if f := done.Failure; f == nil || f.Name != "TypeError" || !strings.HasPrefix(f.Message, "tools.demo.echo was given "+fix) {
+			t.Errorf("%s: %+v", source, done)
+		}
+		for _, c := range h.calls {
+			if c.Args != `{"b":1}` {
+				t.Errorf("%s: it was sent as %s", source, c.Args)
+			}
+		}
+	}
+	for source, want := range map[string]string{
+		"return [1, 2].map(async (b) => b)":                           "The result holds a promise, which JSON has as {}: await it, and a list of them with await Promise.all(list)",
+		"return {a: new Map([[1, 2]])}":                               "The result holds a Map, which JSON has as {}: write Object.fromEntries(map), or [...map]",
+		"return new Set([1])":                                         "The result holds a Set, which JSON has as {}: write [...set]",
+		"return [{}, new Date(0), [new Error('x')], {a: null}]":       "",
+		"return Object.assign(new Map(), {toJSON: () => 1})":          "",
+		"return JSON.stringify([Promise.resolve(1), new Map()])":      "",
+		"return tools.demo.echo({a: JSON.stringify(new Map())})":      "",
+		"return tools.demo.echo({a: {then: 1, size: 2, forEach: 3}})": "",
+	} {
+		h := newHost()
+		done := run(t, source, h, 30*time.Second)
+		said := ""
+		for _, l := range h.logs {
+			said += l.Level + ": " + l.Message
+		}
+		if want != "" {
+			want = "warn: " + want
+		}
+		if done.Failure != nil || said != want {
+			t.Errorf("%s: %+v said %q", source, done, said)
+		}
+	}
+}

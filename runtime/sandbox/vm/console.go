@@ -99,7 +99,7 @@ func (s *script) show(v goja.Value, room int) string {
 	if kind := s.collection(o); kind != "" {
 		return s.showList(o, kind, room)
 	}
-	text, why, err := s.tryWrite(o, room)
+	text, why, err := s.writer(room).tryWrite(o)
 	var thrown *goja.Exception
 	switch {
 	case errors.As(err, &thrown):

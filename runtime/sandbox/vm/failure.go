@@ -128,7 +128,7 @@ func (s *script) describe(f *frame.Failure, v goja.Value) {
 		return
 	}
 	if o.ClassName() != "Error" {
-		if text, _ := s.write(o, maxMessage); text != "" {
+		if text, _ := s.writer(maxMessage).write(o); text != "" {
 			f.Message = text
 		}
 		return
@@ -226,7 +226,8 @@ func clip(text string, limit int) string {
 func (s *script) result(v goja.Value) frame.Done {
 	var text string
 	var why over
-	err := s.guarded(func() { text, why = s.write(v, s.limits.Result) })
+	w := s.writer(s.limits.Result)
+	err := s.guarded(func() { text, why = w.write(v) })
 	switch {
 	case why == tooLong:
 		return s.stop(&stop{frame.KindMemory, "The result of the script is too large"})
@@ -238,6 +239,9 @@ func (s *script) result(v goja.Value) frame.Done {
 			done.Failure.Message = "The result of the script is no JSON: " + done.Failure.Message
 		}
 		return done
+	}
+	if w.hollow != "" {
+		s.warn(fmt.Sprintf("The result holds %s, which JSON has as {}: %s", w.hollow, saved[w.hollow]))
 	}
 	s.warnings()
 	return frame.Done{Value: text, Unawaited: s.unawaited()}

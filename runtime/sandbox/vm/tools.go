@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 
@@ -154,7 +155,8 @@ func (s *script) arguments(name string, args []goja.Value) string {
 	if len(args) == 0 || goja.IsUndefined(args[0]) {
 		return "{}"
 	}
-	text, over := s.write(args[0], s.limits.Argument)
+	w := s.writer(s.limits.Argument)
+	text, over := w.write(args[0])
 	switch over {
 	case tooLong:
 		s.halt(frame.KindCalls, "The arguments of "+name+" are too large")
@@ -163,6 +165,9 @@ func (s *script) arguments(name string, args []goja.Value) string {
 	default:
 		if !strings.HasPrefix(text, "{") {
 			s.typeError(name + " takes one argument, an object")
+		}
+		if w.hollow != "" {
+			s.typeError(fmt.Sprintf("%s was given %s, which JSON has as {}: %s", name, w.hollow, saved[w.hollow]))
 		}
 	}
 	return text

@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"reflect"
+
 	"github.com/dop251/goja"
 )
 
@@ -47,12 +49,36 @@ func (s *script) captureCollections() {
 // writer counts what a value's JSON takes while it is written, so that one that would
 // take too much costs no more than its bound.
 type writer struct {
-	s     *script
-	limit int
-	size  int
-	open  []*goja.Object // the objects inside each other that are being written
-	over  over
-	then  goja.Callable // the script's own replacer
+	s      *script
+	limit  int
+	size   int
+	open   []*goja.Object // the objects inside each other that are being written
+	over   over
+	hollow hollow        // the first of what is no more than {} in JSON
+	then   goja.Callable // the script's own replacer
+}
+
+func (s *script) writer(limit int) *writer { return &writer{s: s, limit: limit} }
+
+// hollow is something whose content JSON does not have, for people; "" is nothing such.
+type hollow string
+
+// saved says how each is written so that it is there.
+var saved = map[hollow]string{
+	"a promise": "await it, and a list of them with await Promise.all(list)",
+	"a Map":     "write Object.fromEntries(map), or [...map]",
+	"a Set":     "write [...set]",
+}
+
+// loses is what an object is of that.
+func (s *script) loses(o *goja.Object) hollow {
+	if o.ExportType() == reflect.TypeFor[*goja.Promise]() {
+		return "a promise"
+	}
+	if kind := s.collection(o); kind != "" {
+		return hollow("a " + kind)
+	}
+	return ""
 }
 
 // value is called for each value, with the object that holds it, before it is written.
@@ -66,6 +92,9 @@ func (w *writer) value(c goja.FunctionCall) goja.Value {
 	}
 	if holder, ok := c.This.(*goja.Object); ok {
 		w.enter(holder)
+	}
+	if o, ok := v.(*goja.Object); ok && w.hollow == "" {
+		w.hollow = w.s.loses(o)
 	}
 	w.size += 3 + length(c.Argument(0)) + length(v)
 	switch {
@@ -102,8 +131,8 @@ func length(v goja.Value) int {
 
 // write is the JSON of a value, "" for what has none. A value that throws while it is
 // written panics as goja's natives do.
-func (s *script) write(v goja.Value, limit int) (string, over) {
-	text, why, err := s.tryWrite(v, limit)
+func (w *writer) write(v goja.Value) (string, over) {
+	text, why, err := w.tryWrite(v)
 	if err != nil {
 		panic(err)
 	}
@@ -111,9 +140,8 @@ func (s *script) write(v goja.Value, limit int) (string, over) {
 }
 
 // tryWrite is write for who wants to know what was thrown.
-func (s *script) tryWrite(v goja.Value, limit int) (string, over, error) {
-	w := &writer{s: s, limit: limit}
-	out, err := s.json.stringify(goja.Undefined(), v, s.native("", 2, w.value))
+func (w *writer) tryWrite(v goja.Value) (string, over, error) {
+	out, err := w.s.json.stringify(goja.Undefined(), v, w.s.native("", 2, w.value))
 	switch {
 	case w.over != written:
 		return "", w.over, nil
@@ -123,7 +151,7 @@ func (s *script) tryWrite(v goja.Value, limit int) (string, over, error) {
 		return "", written, nil
 	}
 	text := out.String()
-	if limit > 0 && len(text) > limit {
+	if w.limit > 0 && len(text) > w.limit {
 		return "", tooLong, nil
 	}
 	return text, written, nil
@@ -131,7 +159,7 @@ func (s *script) tryWrite(v goja.Value, limit int) (string, over, error) {
 
 // stringify is JSON.stringify.
 func (s *script) stringify(c goja.FunctionCall) goja.Value {
-	w := &writer{s: s, limit: maxText}
+	w := s.writer(maxText)
 	replacer := c.Argument(1)
 	guard := goja.Value(s.native("", 2, w.value))
 	if f, ok := s.callable(replacer); ok {
