@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 func actionFields() []string {
@@ -131,7 +132,7 @@ func (p *parser) finish(op *operation) {
 		one, err := classifier.Prepare(r)
 		if err != nil {
 			p.s.ready = p.s.ready[:ready]
-			p.routeProblems(op, err)
+			p.routeProblems(op, "match", "correct it, as docs/services.md has match", err)
 			return
 		}
 		p.s.ready = append(p.s.ready, one)
@@ -141,15 +142,15 @@ func (p *parser) finish(op *operation) {
 	p.s.Routes = append(p.s.Routes, routes...)
 }
 
-// routeProblems notes what the classifier has against a route.
-func (p *parser) routeProblems(op *operation, err error) {
+// routeProblems notes what the classifier has against a route, at a field of its action.
+func (p *parser) routeProblems(op *operation, field, fix string, err error) {
 	for _, one := range split(err) {
 		msg := one.Error()
 		var e *classifier.RouteError
 		if errors.As(one, &e) {
 			msg = e.Msg
 		}
-		p.bad(op.at("path"), "", "%s: %s", op.name, msg)
+		p.badField(op.at(field), op.label(field), fix, "%s: %s", op.name, msg)
 	}
 }
 
@@ -228,9 +229,11 @@ func (p *parser) method(op *operation) {
 		switch {
 		case m == "":
 		case m == http.MethodConnect || m == http.MethodTrace:
-			p.bad(n, "", "method %s cannot be an action", m)
-		case !isMethod(m):
-			p.bad(n, "write it in capitals, like "+strings.ToUpper(m), "%s is not a method (RFC 9110 section 9.1)", shown(m))
+			p.bad(n, "leave it out: kimbap refuses such requests", "method %s cannot be an action", m)
+		case !isMethod(m) || meansAny(m):
+			p.bad(n, methodFix(m), "%s is not a method (RFC 9110 section 9.1)", shown(m))
+		case misspelled(m) != "":
+			p.bad(n, "did you mean "+misspelled(m)+"?", "%s is not a method that anybody uses", shown(m))
 		case slices.Contains(op.methods, m):
 			p.bad(n, "remove it", "method %s is given twice", m)
 		default:
@@ -246,15 +249,6 @@ func (p *parser) method(op *operation) {
 	if op.action.WebSocket && !reads && len(op.methods) > 0 {
 		p.bad(op.at("websocket"), "leave it out", "only a GET can be upgraded to websocket (RFC 6455 section 4.1)")
 	}
-}
-
-func isMethod(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && (i == 0 || c != '-' && c != '_') {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // pathHole is one {placeholder} of a path.
@@ -275,17 +269,23 @@ func (p *parser) path(op *operation) {
 		prefix = "/" + strings.TrimSuffix(u[3], "/")
 	}
 	op.route.Path = prefix + path
-	if path != "" && path[0] != '/' {
+	switch scheme, _, isURL := strings.Cut(path, "://"); {
+	case op.get("path") == nil:
+	case isURL && !strings.Contains(scheme, "/"):
+		p.bad(op.at("path"), "write the path alone; the host is that of base_url, or of hosts with host:", "%s.path must start with a slash", op.name)
+	case path == "" || path[0] != '/':
 		p.bad(op.at("path"), "write /"+path, "%s.path must start with a slash", op.name)
-	}
-	if path != "" && path[0] == '/' {
-		p.routeProblems(op, classifier.CheckPath(path))
+	default:
+		p.routeProblems(op, "path", pathFix(path), classifier.CheckPath(path))
 	}
 	number := strings.Count(prefix, "/")
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		number++
 		if auth := p.s.Auth; auth.Type == runtime.AuthPath && part == "{"+auth.Segment+"}" {
 			op.action.HTTP.Segment = number
+		}
+		if len(part) > 2 && (part[0] == ':' || part[0] == '<' && strings.HasSuffix(part, ">")) {
+			p.warn(op.at("path"), "write {"+strings.Trim(part, ":<>")+"} for an argument", "%s.path: the segment %s is sent as it stands", op.name, shown(part))
 		}
 		name, _, _ := strings.Cut(part, "}:") // a custom method, "{model}:generateContent"
 		inner, opens := strings.CutPrefix(strings.TrimSuffix(name, "}"), "{")
@@ -299,8 +299,22 @@ func (p *parser) path(op *operation) {
 		} else if name, isInt := strings.CutSuffix(inner, ":int"); isInt {
 			hole.name, hole.typ = name, runtime.TypeInteger
 		}
+		if hole.name != "" && !request.IsName(hole.name) && classifier.CheckPath(path) == nil {
+			p.bad(op.at("path"), "begin it with a letter, 64 letters, digits, _, - and . at most", "%s.path: {%s} is not a name for an argument", op.name, hole.name)
+		}
 		op.holes = append(op.holes, hole)
 	}
+}
+
+// pathFix is how a path is written that has something that none can have.
+func pathFix(path string) string {
+	switch {
+	case strings.ContainsRune(path, '?'):
+		return "end the path before the ?; what stands behind it belongs to request.query, or to match.query where it tells actions apart"
+	case strings.ContainsAny(path, "{}*"):
+		return "a placeholder is a whole segment: {id}, {id:int} or {id}:verb; {name...} and ** are the last one"
+	}
+	return "write it as it is sent: a blank is %20, and no segment is empty, . or .. or holds ; or #"
 }
 
 // levels are the risks in rising order.

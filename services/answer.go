@@ -1,6 +1,7 @@
 package services
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -75,7 +76,7 @@ func (p *parser) pagination(op *operation, n *yaml.Node) {
 	for _, field := range []string{"next", "param"} {
 		has, wants := g.get(field) != nil, slices.Contains(needed[t], field)
 		if wants && !has {
-			p.bad(n, "", "%s.pagination of type %s needs the field %s", op.name, t, field)
+			p.badField(n, op.name+".pagination."+field, map[string]string{"next": "add next: .meta.next, the place of the cursor in an answer, as for jq", "param": "add param: with the argument that takes it"}[field], "%s.pagination of type %s needs the field %s", op.name, t, field)
 		} else if has && !wants {
 			p.bad(g.at(field), "leave it out", "%s.pagination of type %s has no field %s", op.name, t, field)
 		}
@@ -100,7 +101,7 @@ func (p *parser) mappings(op *operation, which string, low, high int) map[int]ru
 	for _, e := range op.pairs("errors") {
 		number, err := strconv.Atoi(e.name)
 		if err != nil || number < low || number > high {
-			p.bad(e.key, "", "%s.errors is for %s, not %s", op.name, which, shown(e.name))
+			p.bad(e.key, fmt.Sprintf("write a number from %d to %d", low, high), "%s.errors is for %s, not %s", op.name, which, shown(e.name))
 			continue
 		}
 		m := p.object(e.value, op.name+".errors."+e.name, "code", "message")

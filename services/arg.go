@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // argument is one declared argument while its action is read.
@@ -57,7 +58,7 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 	if a.Name == "" {
 		return nil
 	}
-	if !isArgName(a.Name) {
+	if !request.IsName(a.Name) {
 		p.bad(o.at("name"), "use letters, digits, underscores, hyphens and dots, with a letter first", "%s is not a name for an argument", shown(a.Name))
 		return nil
 	}
@@ -90,22 +91,6 @@ func (p *parser) argument(op *operation, n *yaml.Node) *argument {
 	return a
 }
 
-// longestName is the most bytes an argument's name may have.
-const longestName = 64
-
-func isArgName(s string) bool {
-	for i := range len(s) {
-		if !nameByte(s[i]) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= longestName && (letter(s[0]) || s[0] == '_')
-}
-
-func nameByte(c byte) bool {
-	return letter(c) || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
-}
-
 func (p *parser) limits(o *object, a *argument) {
 	if n := o.get("pattern"); n != nil {
 		re, err := regexp.Compile(p.textOf(n, o.label("pattern")))
@@ -120,7 +105,7 @@ func (p *parser) limits(o *object, a *argument) {
 	}
 	a.Minimum, a.Maximum = p.bound(o, a, "minimum"), p.bound(o, a, "maximum")
 	if a.Minimum != nil && a.Maximum != nil && *a.Minimum > *a.Maximum {
-		p.bad(o.at("minimum"), "", "%s.minimum is above its maximum", o.name)
+		p.bad(o.at("minimum"), "write the smaller number as minimum", "%s.minimum is above its maximum", o.name)
 	}
 }
 
@@ -153,7 +138,7 @@ func (p *parser) enumeration(o *object, a *argument) {
 		}
 		value, complaint := p.typed(&runtime.Param{Type: element(a.Type)}, n)
 		if complaint != "" {
-			p.bad(n, "", "%s.enum: the value %s", o.name, complaint)
+			p.bad(n, "correct the value, or the type of the argument, which is "+string(a.Type), "%s.enum: the value %s", o.name, complaint)
 			continue
 		}
 		a.Enum = append(a.Enum, value)
@@ -191,7 +176,7 @@ func (p *parser) standard(o *object, a *argument, n *yaml.Node) {
 	}
 	switch {
 	case complaint != "":
-		p.bad(n, "", "%s.default does not fit the argument: it %s", o.name, complaint)
+		p.bad(n, "write a value that a call could give, or leave default out", "%s.default does not fit the argument: it %s", o.name, complaint)
 	case a.Required:
 		p.bad(n, "remove required: true or the default", "%s is required, so its default would never be used", o.name)
 	default:
@@ -231,20 +216,20 @@ func orText(text, otherwise string) string {
 // splitPattern is the inverse of a split: every part is free of the text that
 // stands beside it.
 func splitPattern(template string) (*regexp.Regexp, string) {
-	pieces := pieces(template)
+	pieces := request.Pieces(template)
 	var b strings.Builder
 	b.WriteString("^")
 	separators := ""
 	for _, piece := range pieces {
-		separators += piece.text
+		separators += piece.Text
 	}
 	count := 0
 	for i, piece := range pieces {
-		if piece.hole == "" {
-			b.WriteString(regexp.QuoteMeta(piece.text))
+		if piece.Hole == "" {
+			b.WriteString(regexp.QuoteMeta(piece.Text))
 			continue
 		}
-		if i > 0 && pieces[i-1].hole != "" {
+		if i > 0 && pieces[i-1].Hole != "" {
 			return nil, "has two names with nothing between them"
 		}
 		count++

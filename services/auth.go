@@ -8,6 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // authFields says for each type which fields of auth: it takes beside type.
@@ -51,7 +52,7 @@ func (p *parser) auth(o *object) {
 	required, optional := authFields(t)
 	for _, f := range required {
 		if a.get(f) == nil {
-			p.bad(a.at(f), authFix(f), "auth type %s needs the field %s", t, f)
+			p.badField(a.at(f), "auth."+f, authFix(f), "auth type %s needs the field %s", t, f)
 		}
 	}
 	for _, f := range fields[1:] {
@@ -101,7 +102,7 @@ func (p *parser) place(a *object) {
 			if auth.Header != "" {
 				p.checkHeader(h.at("name"), "auth.header.name", auth.Header)
 				if auth.Header == "Content-Type" {
-					p.bad(h.at("name"), "", "auth.header.name may not be Content-Type: it describes the body")
+					p.bad(h.at("name"), "write the field that the API reads the key from, like X-Api-Key", "auth.header.name may not be Content-Type: it describes the body")
 				}
 			}
 			p.checkHeaderText(h.at("prefix"), "auth.header.prefix", auth.Prefix)
@@ -133,11 +134,11 @@ func (p *parser) place(a *object) {
 func (p *parser) segment(o *object) {
 	auth := p.s.Auth
 	auth.Segment, auth.Prefix = o.needed("segment", "add segment: token"), o.text("prefix")
-	if auth.Segment != "" && !isArgName(auth.Segment) {
+	if auth.Segment != "" && !request.IsName(auth.Segment) {
 		p.bad(o.at("segment"), "use letters, digits and underscores", "auth.path.segment %s is not a name for a placeholder", shown(auth.Segment))
 	}
 	for i := range len(auth.Prefix) {
-		if c := auth.Prefix[i]; !nameByte(c) {
+		if c := auth.Prefix[i]; !request.NameByte(c) {
 			p.bad(o.at("prefix"), "use letters, digits, underscores, hyphens and dots", "auth.path.prefix may hold plain letters only: it stands in a path")
 			return
 		}
@@ -151,7 +152,7 @@ func (p *parser) basic(b *object) {
 		p.bad(b.node, "add username: with the name itself, or username_ref: with its name in the vault", "auth.basic needs one of username and username_ref")
 	}
 	if strings.ContainsAny(auth.Username, ":\r\n\x00") {
-		p.bad(b.at("username"), "", "auth.basic.username may have no colon and no line break (RFC 7617)")
+		p.bad(b.at("username"), "write the name alone, and the password in the vault: password_ref", "auth.basic.username may have no colon and no line break (RFC 7617)")
 	}
 	password := p.vaultName(b, "password_ref")
 	switch {
@@ -250,7 +251,7 @@ func override(name string) bool {
 func (p *parser) checkHeader(n *yaml.Node, what, name string) {
 	for i := range len(name) {
 		if c := name[i]; !letter(c) && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			p.bad(n, "", "%s %s is not a header field name (RFC 9110 section 5.1)", what, shown(name))
+			p.bad(n, "use letters, digits and hyphens, like X-Api-Key", "%s %s is not a header field name (RFC 9110 section 5.1)", what, shown(name))
 			return
 		}
 	}
@@ -261,6 +262,6 @@ func (p *parser) checkHeader(n *yaml.Node, what, name string) {
 
 func (p *parser) checkHeaderText(n *yaml.Node, what, text string) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		p.bad(n, "", "%s may not hold control characters", what)
+		p.bad(n, "write it on one line, without tabs", "%s may not hold control characters", what)
 	}
 }

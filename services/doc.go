@@ -7,9 +7,9 @@
 //	                      object.go: the fields of its mappings
 //	      → service.go    names, version, advice; origin.go: base_url and hosts → authorities
 //	      → auth.go       where the credential goes
-//	      → action.go     per action: method, path, risk; arg.go: the schema of its arguments;
+//	      → action.go     per action: method (method.go), path, risk; arg.go: the schema of its arguments;
 //	                      answer.go: what is made of its answers
-//	      → mapping.go    request: how arguments become a request (for the rest backend), and the
+//	      → mapping.go    request (its body: body.go): how arguments become a request (for the rest backend), and the
 //	                      same turned around: how they are read back (for the classifier);
 //	                      match.go: what tells the action from others of the same path
 //	      → runtime.Action, classifier.Route

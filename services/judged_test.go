@@ -33,12 +33,6 @@ actions:
     risk: {level: low}
     args: [{name: kind}, {name: a}, {name: role, type: array}]
     request: {headers: {Content-Type: "{kind}"}, body: {a: "{a}", role: "{role}"}}
-  parts:
-    method: DELETE
-    path: /members
-    risk: {level: low}
-    args: [{name: role, type: array}]
-    request: {body: {role: "{role}"}, body_type: multipart}
   share:
     method: POST
     path: /shares
@@ -91,7 +85,6 @@ func TestTheBodyIsJudgedAsItIsSent(t *testing.T) {
 		"a document that may be a form to Rack":   {"told.note", args{"a": "&role=admin&", "kind": ""}, runtime.ReasonUnsupportedMedia},
 		"a document that calls itself text":       {"told.note", args{"a": "&role=admin&", "kind": "text/plain"}, ""},
 		"a harmless one that calls itself a form": {"told.note", args{"a": "x", "kind": "application/x-www-form-urlencoded"}, ""},
-		"parts of a name, of which one counts":    {"told.parts", args{"role": []any{"admin"}}, runtime.ReasonUnsupportedMedia},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := all.Resolve(&runtime.Request{Action: c.action, Args: c.in})

@@ -3,13 +3,13 @@ package services
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // request reads the request mapping, adds the defaults, and turns it around
@@ -24,6 +24,7 @@ func (p *parser) request(op *operation) {
 	p.headers(op, r)
 	p.body(op, r)
 	p.defaults(op, r)
+	p.inParts(op, r)
 	p.constants(op)
 	p.nullables(op)
 	p.push(op)
@@ -126,7 +127,7 @@ func (p *parser) pathParams(op *operation, r *object) {
 
 // imply declares the argument of a placeholder that args: does not mention.
 func (p *parser) imply(op *operation, h pathHole) {
-	if op.args[h.name] == nil && isArgName(h.name) {
+	if op.args[h.name] == nil && request.IsName(h.name) {
 		op.args[h.name] = &argument{Param: runtime.Param{Name: h.name, Type: h.typ, Required: true}, node: op.at("path")}
 		op.order = append(op.order, h.name)
 	}
@@ -134,7 +135,7 @@ func (p *parser) imply(op *operation, h pathHole) {
 
 func (p *parser) query(op *operation, r *object) {
 	for _, m := range r.pairs("query") {
-		if auth := p.s.Auth; auth.Type == runtime.AuthQuery && m.name == auth.Query {
+		if auth := p.s.Auth; auth.Type == runtime.AuthQuery && classifier.SameParameter(m.name, auth.Query) {
 			p.bad(m.key, "leave it out", "%s.query: %s is where the credential goes", r.name, shown(m.name))
 		}
 		template := p.template(op, m.value, r.name+".query."+m.name)
@@ -166,6 +167,9 @@ func (p *parser) headers(op *operation, r *object) {
 		seen[name] = true
 		template := p.template(op, m.value, label)
 		p.checkHeaderText(m.value, label, template)
+		if strings.Trim(template, " \t") != template {
+			p.bad(m.value, "leave the blank out", "%s begins or ends with a blank, which nobody who reads the field would see", label)
+		}
 		op.action.HTTP.Headers = append(op.action.HTTP.Headers, field(name, template))
 		op.place(template, runtime.InHeader)
 		op.readBack(template, classifier.InHeader, name)
@@ -175,61 +179,6 @@ func (p *parser) headers(op *operation, r *object) {
 // ownsHeader reports whether a field carries a credential.
 func (p *parser) ownsHeader(name string) bool {
 	return name == "Authorization" || p.s.Auth.Type == runtime.AuthHeader && name == p.s.Auth.Header
-}
-
-func (p *parser) body(op *operation, r *object) {
-	n, spec := r.get("body"), op.action.HTTP
-	if n != nil || r.get("body_type") != nil || !bodiless(spec.Method) {
-		spec.BodyType = r.oneOf("body_type", "json", "json", "form", "multipart", "raw")
-	}
-	p.contentType(op, r)
-	if n == nil {
-		if r.get("body_type") != nil && spec.BodyType == "raw" {
-			p.bad(r.at("body_type"), `add body: "{input}"`, "%s.body_type raw needs a body", r.name)
-		}
-		return
-	}
-	if spec.Method == http.MethodGet || spec.Method == http.MethodHead {
-		p.bad(n, "use query", "%s.body: a %s has no body (RFC 9110 section 9.3.1)", r.name, spec.Method)
-		return
-	}
-	if spec.BodyType == "raw" && n.Kind != yaml.ScalarNode {
-		p.bad(n, `write body: "{input}"`, "%s.body of type raw is one text", r.name)
-		return
-	}
-	if spec.BodyType != "raw" && n.Kind == yaml.ScalarNode && whole(n.Value) == "" {
-		p.bad(n, `write "{input}" for an argument that is the whole body, or {title: "{title}"} for members`, "%s.body must be one argument or a mapping", r.name)
-		return
-	}
-	if tree, ok := p.tree(op, n, r.name+".body"); ok {
-		p.credentialField(n, r)
-		spec.Body = &runtime.Template{Value: tree}
-		p.readBody(op, tree, "")
-	}
-}
-
-// contentType refuses an argument for the type of a body in parts, which has its boundary.
-func (p *parser) contentType(op *operation, r *object) {
-	if op.action.HTTP.BodyType != "multipart" {
-		return
-	}
-	for _, m := range r.pairs("headers") {
-		if http.CanonicalHeaderKey(m.name) == "Content-Type" && len(holes(m.value.Value)) > 0 {
-			p.bad(m.value, "leave it out: kimbap writes the type with its boundary", "%s.headers.%s: no argument is the type of a multipart body", r.name, m.name)
-		}
-	}
-}
-
-// credentialField refuses a member that the credential of type body overwrites.
-func (p *parser) credentialField(n *yaml.Node, r *object) {
-	if p.s.Auth.Type != runtime.AuthBody || n.Kind != yaml.MappingNode {
-		return
-	}
-	for _, m := range p.pairsOf(n, r.name+".body") {
-		if m.name == p.s.Auth.Field {
-			p.bad(m.key, "leave it out", "%s.body: %s is where the credential goes", r.name, shown(m.name))
-		}
-	}
 }
 
 // nullables refuses null where nothing could carry it, or where it would read back
@@ -257,85 +206,6 @@ func bodiless(method string) bool {
 	return slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodDelete, http.MethodOptions}, method)
 }
 
-// tree reads a body with its holes.
-func (p *parser) tree(op *operation, n *yaml.Node, name string) (any, bool) {
-	switch n.Kind {
-	case yaml.MappingNode:
-		out := map[string]any{}
-		for _, m := range p.pairsOf(n, name) {
-			if len(holes(m.name)) > 0 {
-				p.bad(m.key, "", "%s: the name of a member cannot come from an argument", name)
-			}
-			v, ok := p.tree(op, m.value, name+"."+m.name)
-			if !ok {
-				return nil, false
-			}
-			out[m.name] = v
-		}
-		return out, true
-	case yaml.SequenceNode:
-		if op.action.HTTP.BodyType != "json" {
-			p.bad(n, "use body_type: json, or an argument of type array", "%s: a form has no lists", name)
-			return nil, false
-		}
-		out := make([]any, 0, len(n.Content))
-		for i, child := range n.Content {
-			v, ok := p.tree(op, child, name+"."+strconv.Itoa(i))
-			if !ok {
-				return nil, false
-			}
-			out = append(out, v)
-		}
-		return out, true
-	case yaml.ScalarNode:
-		v, ok := p.scalar(n, name)
-		if _, isText := v.(string); ok && isText {
-			return p.template(op, n, name), true
-		}
-		return v, ok
-	}
-	return nil, false
-}
-
-// readBody lets the classifier read the arguments of a body back. Multipart and
-// raw bodies are not read.
-func (p *parser) readBody(op *operation, tree any, pointer string) {
-	switch v := tree.(type) {
-	case string:
-		op.place(v, runtime.InBody)
-		if t := op.action.HTTP.BodyType; t == "json" || t == "form" {
-			key := pointer
-			if t == "form" {
-				key = unescapePointer(strings.TrimPrefix(pointer, "/"))
-			}
-			op.readBack(v, classifier.InBody, key)
-		}
-	case []any:
-		for i, child := range v {
-			p.readBody(op, child, pointer+"/"+strconv.Itoa(i))
-		}
-	case map[string]any:
-		for _, name := range sortedKeys(v) {
-			p.readBody(op, v[name], pointer+"/"+escapePointer(name))
-		}
-	}
-}
-
-// escapePointer and unescapePointer are RFC 6901 section 3 and 4.
-func escapePointer(s string) string {
-	if !strings.ContainsAny(s, "~/") { // a replacer is dear, and nearly every name is plain
-		return s
-	}
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
-}
-
-func unescapePointer(s string) string {
-	if strings.IndexByte(s, '~') < 0 {
-		return s
-	}
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
-}
-
 // defaults gives a place to the arguments that nothing names: the query of a
 // request without a body, else the body, each under its own name. Where the
 // author wrote that mapping, an argument it leaves out is a mistake. Only the
@@ -358,13 +228,13 @@ func (p *parser) defaults(op *operation, r *object) {
 			p.bad(a.node, "add it to request."+where+", or remove it", "argument %s of %s goes nowhere: request.%s does not name it", shown(name), op.name, where)
 		case where == "query":
 			template := "{" + name + "}"
-			if p.s.Auth.Type == runtime.AuthQuery && name == p.s.Auth.Query {
+			if p.s.Auth.Type == runtime.AuthQuery && classifier.SameParameter(name, p.s.Auth.Query) {
 				p.bad(a.node, "rename it", "%s: query parameter %s is where the credential goes", op.name, shown(name))
 			}
 			spec.Query = append(spec.Query, field(name, template))
 			op.place(template, runtime.InQuery)
 			op.readBack(template, classifier.InQuery, name)
-		case p.s.Auth.Type == runtime.AuthBody && name == p.s.Auth.Field:
+		case p.s.Auth.Type == runtime.AuthBody && classifier.SameParameter(name, p.s.Auth.Field):
 			p.bad(a.node, "rename it", "%s: member %s is where the credential goes", op.name, shown(name))
 		default:
 			members[name] = "{" + name + "}"

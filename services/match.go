@@ -82,7 +82,7 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 				p.bad(c.key, "tell the actions apart by something else", "%s: %s is where the credential goes", m.label(name), key)
 			}
 		}
-		if p.s.Auth.Type == runtime.AuthQuery && in == runtime.InQuery && key == p.s.Auth.Query {
+		if p.s.Auth.Type == runtime.AuthQuery && in == runtime.InQuery && classifier.SameParameter(key, p.s.Auth.Query) {
 			p.bad(c.key, "tell the actions apart by something else", "%s: %s is where the credential goes", m.label(name), shown(key))
 		}
 		if c.value.Kind != yaml.ScalarNode {
@@ -90,7 +90,7 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 			continue
 		}
 		if len(holes(c.value.Value)) > 0 || pathOnly(c.value.Value) != "" {
-			p.bad(c.value, "", "%s.%s is a fixed value and cannot name an argument", m.label(name), c.name)
+			p.bad(c.value, "write the value itself, or \"*\" for any", "%s.%s is a fixed value and cannot name an argument", m.label(name), c.name)
 			continue
 		}
 		value, ok := p.scalar(c.value, m.label(name)+"."+c.name)

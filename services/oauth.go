@@ -60,7 +60,7 @@ func (p *parser) endpoint(o *object, field string) string {
 	authority, err := classifier.CanonicalAuthority(u.Host, defaultPort(u.Scheme))
 	switch {
 	case err != nil:
-		p.bad(o.at(field), "", "%s: %s", o.label(field), message(err))
+		p.bad(o.at(field), hostFix, "%s: %s", o.label(field), message(err))
 	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(authority)):
 		p.bad(o.at(field), "start it with https://", "%s goes over TLS, or to this machine (RFC 6749 section 3.1)", o.label(field))
 	default:

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -116,14 +117,23 @@ func (o *object) oneOf(field, otherwise string, allowed ...string) string {
 	}
 	value := o.textOf(n, o.label(field))
 	if n.Kind == yaml.ScalarNode && !slices.Contains(allowed, value) {
-		fix := ""
-		if near := nearest(value, allowed); near != "" {
+		fix := "write one of these"
+		if near := cmp.Or(longer(value, allowed), nearest(value, allowed)); near != "" {
 			fix = "did you mean " + near + "?"
 		}
 		o.bad(n, fix, "%s is %s, but must be one of %s", o.label(field), shown(value), strings.Join(allowed, ", "))
 		return otherwise
 	}
 	return value
+}
+
+// longer is the word that another one is the beginning of, as int is of integer.
+func longer(written string, words []string) string {
+	i := slices.IndexFunc(words, func(word string) bool { return len(written) > 2 && strings.HasPrefix(word, written) })
+	if i < 0 {
+		return ""
+	}
+	return words[i]
 }
 
 // integer reads a whole number between two bounds.

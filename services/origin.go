@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // origin is one place a service lives at.
@@ -30,13 +31,16 @@ const sampleValue = "example"
 
 func (p *parser) variables(o *object) {
 	for _, v := range o.pairs("vars") {
-		if !isArgName(v.name) {
+		if !request.IsName(v.name) {
 			p.bad(v.key, "use letters, digits and underscores", "%s is not a name for a variable", shown(v.name))
 			continue
 		}
 		spec := p.object(v.value, "vars."+v.name, "pattern")
 		written := spec.needed("pattern", `add pattern: "[a-z0-9-]+"`)
-		re, err := regexp.Compile(`^(?:` + written + `)$`)
+		re, err := regexp.Compile(written) // by itself: the message shows it
+		if err == nil {
+			re, err = regexp.Compile(`^(?:` + written + `)$`)
+		}
 		if err != nil {
 			p.badPattern(spec.at("pattern"), "vars."+v.name+".pattern", err)
 			continue
@@ -91,6 +95,9 @@ func (p *parser) furtherHosts(o *object) {
 	for _, n := range o.list("hosts") {
 		text := p.textOf(n, "service.hosts")
 		if text == "" {
+			if n.Kind == yaml.ScalarNode {
+				p.bad(n, "write a host, like uploads.example.com, or remove it", "service.hosts has an empty host")
+			}
 			continue
 		}
 		host, clear := strings.CutPrefix(p.filled(n), "http://")
@@ -115,6 +122,9 @@ func (p *parser) furtherHosts(o *object) {
 	}
 }
 
+// hostFix is how a host is written.
+const hostFix = "write a name or an address, with a port where it needs one, like api.example.com:8443"
+
 // origin checks one scheme and host. Cleartext goes to loopback, or anywhere
 // when the file says that it may.
 func (p *parser) origin(n *yaml.Node, scheme, host string) (origin, bool) {
@@ -124,7 +134,7 @@ func (p *parser) origin(n *yaml.Node, scheme, host string) (origin, bool) {
 	}
 	authority, err := classifier.CanonicalAuthority(host, defaultPort(scheme))
 	if err != nil {
-		p.bad(n, "", "%s", message(err))
+		p.bad(n, hostFix, "%s: %s", shown(host), message(err))
 		return origin{}, false
 	}
 	if scheme == "http" && !p.s.AllowHTTP && !isLoopback(authority) {

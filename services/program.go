@@ -133,7 +133,7 @@ func (p *parser) environment(c *object, spec *runtime.CommandSpec) {
 			}
 		}
 		if strings.ContainsAny(text, "\x00\r\n") {
-			p.bad(v.value, "", "command_spec.env_inject.%s may hold no line break", v.name)
+			p.bad(v.value, "write it on one line", "command_spec.env_inject.%s may hold no line break", v.name)
 		}
 		if spec.Env == nil {
 			spec.Env = map[string]string{}
@@ -247,7 +247,7 @@ func (p *parser) commandWords(op *operation, spec *runtime.CommandSpec) {
 			p.bad(n, "give the argument style: positional or style: flag", "%s.command: %s: arguments are put in by their style", op.name, shown(word))
 		}
 		if word == "" || strings.ContainsAny(word, "\x00\r\n") {
-			p.bad(n, "", "%s.command has an empty word, or one with a line break", op.name)
+			p.bad(n, "leave it out, or write a list of words: [pr, list]", "%s.command has an empty word, or one with a line break", op.name)
 		}
 	}
 	if last := len(spec.Fixed) - 1; last >= 0 && spec.Fixed[last] == "--" {
@@ -309,7 +309,7 @@ func (p *parser) programAnswer(op *operation, spec *runtime.CommandSpec) {
 	spec.Errors = p.mappings(op, "exit codes from 1 to 255", 1, 255)
 	for code := range maps.Keys(spec.Errors) {
 		if slices.Contains(spec.SuccessCodes, code) {
-			p.bad(op.at("errors"), "", "%s.errors: %d is among success_codes", op.name, code)
+			p.bad(op.at("errors"), "remove it from one of the two", "%s.errors: %d is among success_codes", op.name, code)
 		}
 	}
 }

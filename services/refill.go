@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // Refilled is a file as it would be installed with the values that the variables have in
@@ -69,12 +71,12 @@ func valuesIn(template, filled []byte) map[string]string {
 // was not made of that.
 func valuesOf(template string, names []string, text string) map[string]string {
 	pattern, order := "", []string{}
-	for _, p := range pieces(template) {
-		if !slices.Contains(names, p.hole) {
-			pattern += regexp.QuoteMeta(p.text)
+	for _, p := range request.Pieces(template) {
+		if !slices.Contains(names, p.Hole) {
+			pattern += regexp.QuoteMeta(p.Text)
 			continue
 		}
-		pattern, order = pattern+"(.+)", append(order, p.hole) // a name may be none that a group can have
+		pattern, order = pattern+"(.+)", append(order, p.Hole) // a name may be none that a group can have
 	}
 	found := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(text)
 	if found == nil {

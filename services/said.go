@@ -140,14 +140,14 @@ func takesFromNext(tree any, args runtime.Args) string {
 		if strings.Count(v, "{") < 2 { // as most
 			return ""
 		}
-		ps := pieces(v)
+		ps := request.Pieces(v)
 		for i := 0; i+2 < len(ps); i++ {
-			if ps[i].hole == "" {
+			if ps[i].Hole == "" {
 				continue
 			}
-			text, between := request.Text(args[ps[i].hole]), ps[i+1].text
+			text, between := request.Text(args[ps[i].Hole]), ps[i+1].Text
 			if strings.Index(text+between, between) < len(text) {
-				return ps[i].hole
+				return ps[i].Hole
 			}
 		}
 	case []any:

@@ -259,12 +259,13 @@ func (p *parser) overlaps(o *object) {
 		p.untold()
 	}
 	for _, one := range split(err) {
-		line := o.at("actions").Line
+		line, field := o.at("actions").Line, "service.actions"
 		var overlap *classifier.OverlapError
 		if errors.As(one, &overlap) {
 			line = p.lineOf(overlap.Second.Source, line)
+			_, field, _ = strings.Cut(overlap.Second.Action, ".")
 		}
-		p.add(line, 1, "", "%s", one)
+		p.badField(&yaml.Node{Line: line, Column: 1}, field, "change one of the two, as this says", "%s", one)
 	}
 }
 

@@ -24,7 +24,8 @@ const MaxFile = 1 << 20
 type source struct {
 	file     string
 	text     string
-	room     *room    // where the tree is read into
+	room     *room // where the tree is read into
+	root     *yaml.Node
 	lines    []string // of the text, once a problem is to be shown
 	problems Problems
 	untold   int // problems past the first mostProblems
@@ -69,6 +70,11 @@ func (s *source) split() []string {
 
 // done returns the problems found, or nil.
 func (s *source) done() error {
+	for i := range s.problems {
+		if p := &s.problems[i]; p.Field == "" && s.root != nil {
+			p.Field = fieldAt(s.root, p.Line, p.Column)
+		}
+	}
 	if s.untold > 0 {
 		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.split()) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
 	}
@@ -101,7 +107,7 @@ func (s *source) badField(n *yaml.Node, field, fix, format string, args ...any) 
 // wrong notes a value of the wrong kind. Aliases were noted already.
 func (s *source) wrong(n *yaml.Node, name, want string) {
 	if n.Kind != yaml.AliasNode {
-		s.badField(n, name, "", "%s must be %s", name, want)
+		s.badField(n, name, "write "+want, "%s must be %s", name, want)
 	}
 }
 
@@ -113,6 +119,7 @@ func (s *source) read(data []byte) *yaml.Node {
 	}
 	s.text = string(data)
 	if root, plain := plainTree(s.text, s.room); plain {
+		s.root = root
 		s.inspect(root)
 		return root
 	}
@@ -120,7 +127,8 @@ func (s *source) read(data []byte) *yaml.Node {
 		s.notUTF8()
 		return nil
 	}
-	return s.document(data)
+	s.root = s.document(data)
+	return s.root
 }
 
 // document reads what only the YAML library can read.
@@ -171,9 +179,16 @@ func (s *source) syntax(err error) {
 		line = at
 	}
 	line = min(max(line, 1), len(s.split()))
-	fix := ""
-	if strings.HasPrefix(msg, "did not find expected ','") && strings.Contains(s.split()[line-1], "{") {
+	fix := "check the indentation, quotes and brackets here and on the line before"
+	switch {
+	case strings.HasPrefix(msg, "did not find expected ','") && strings.Contains(s.split()[line-1], "{"):
 		fix = `in {…} and […] quote a value that has braces: path: "/notes/{id}"`
+	case strings.Contains(msg, "tab character"):
+		fix = "indent with blanks"
+	case strings.Contains(msg, "mapping values are not allowed"):
+		fix = `quote a value that has ": " in it, and indent what belongs together alike`
+	case strings.Contains(msg, "unexpected end of stream"):
+		fix = "close the quote or bracket that was opened"
 	}
 	s.add(line, 1, fix, "not valid YAML: %s", msg)
 }
@@ -235,7 +250,7 @@ func (s *source) inspectKeys(n *yaml.Node) {
 		key := n.Content[i]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			s.bad(key, "", "a key must be plain text")
+			s.bad(key, "write a name, like base_url", "a key must be plain text")
 		case key.Tag == "!!merge":
 			s.bad(key, "write the fields out", "merge keys are not allowed: a service file says everything where it stands")
 		default:

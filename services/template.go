@@ -11,47 +11,15 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier/strictjson"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
-
-// piece is a part of a template: text, or the name of an argument.
-type piece struct{ text, hole string }
-
-// pieces takes a template apart. A hole is an argument's name between braces
-// and nothing else, so that "{ id }" in a GraphQL text is text.
-func pieces(template string) []piece {
-	var out []piece
-	text := 0
-	for i := 0; i < len(template); i++ {
-		if template[i] != '{' {
-			continue
-		}
-		end := strings.IndexByte(template[i:min(len(template), i+longestName+2)], '}')
-		if end < 0 {
-			continue
-		}
-		name := template[i+1 : i+end]
-		if !isArgName(name) {
-			continue
-		}
-		if i > text {
-			out = append(out, piece{text: template[text:i]})
-		}
-		out = append(out, piece{hole: name})
-		i += end
-		text = i + 1
-	}
-	if text < len(template) {
-		out = append(out, piece{text: template[text:]})
-	}
-	return out
-}
 
 // holes are the names in a template, in order.
 func holes(template string) []string {
 	var out []string
-	for _, p := range pieces(template) {
-		if p.hole != "" && !slices.Contains(out, p.hole) {
-			out = append(out, p.hole)
+	for _, p := range request.Pieces(template) {
+		if p.Hole != "" && !slices.Contains(out, p.Hole) {
+			out = append(out, p.Hole)
 		}
 	}
 	return out
@@ -67,11 +35,11 @@ func pathOnly(template string) string {
 			continue
 		}
 		end := i + 1
-		for end < last && nameByte(template[end]) {
+		for end < last && request.NameByte(template[end]) {
 			end++
 		}
 		name := template[i+1 : end]
-		if name != "" && (template[end] == ':' || template[end] == '}' && len(name) > longestName) {
+		if name != "" && (template[end] == ':' || template[end] == '}' && len(name) > request.LongestName) {
 			return name
 		}
 		i = end - 1
@@ -81,8 +49,8 @@ func pathOnly(template string) string {
 
 // whole returns the argument a template consists of, "" when there is text too.
 func whole(template string) string {
-	if ps := pieces(template); len(ps) == 1 {
-		return ps[0].hole
+	if ps := request.Pieces(template); len(ps) == 1 {
+		return ps[0].Hole
 	}
 	return ""
 }
@@ -91,7 +59,7 @@ func whole(template string) string {
 // nil when the argument is the whole value. Where several arguments stand in one
 // template, each ends where the text that follows it begins for the first time.
 func inverse(template, name string) *regexp.Regexp {
-	ps := pieces(template)
+	ps := request.Pieces(template)
 	if len(ps) == 1 {
 		return nil
 	}
@@ -100,10 +68,10 @@ func inverse(template, name string) *regexp.Regexp {
 	done := false
 	for i, piece := range ps {
 		switch {
-		case piece.hole == "":
-			b.WriteString(regexp.QuoteMeta(piece.text))
+		case piece.Hole == "":
+			b.WriteString(regexp.QuoteMeta(piece.Text))
 			continue
-		case piece.hole == name && !done:
+		case piece.Hole == name && !done:
 			b.WriteByte('(')
 			done = true
 		default:
@@ -112,8 +80,8 @@ func inverse(template, name string) *regexp.Regexp {
 		switch last := i+2 >= len(ps); { // else text follows, and another argument after that
 		case last:
 			b.WriteString(".*)")
-		case utf8.RuneCountInString(ps[i+1].text) == 1: // the same as of others, and much faster
-			b.WriteString("[^" + classOf(ps[i+1].text) + "]*)")
+		case utf8.RuneCountInString(ps[i+1].Text) == 1: // the same as of others, and much faster
+			b.WriteString("[^" + classOf(ps[i+1].Text) + "]*)")
 		default:
 			b.WriteString(".*?)")
 		}
@@ -126,18 +94,18 @@ func inverse(template, name string) *regexp.Regexp {
 func (p *parser) template(op *operation, n *yaml.Node, name string) string {
 	template := p.textOf(n, name)
 	p.known(op, n, template)
-	ps := pieces(template)
+	ps := request.Pieces(template)
 	for i, piece := range ps {
-		a := op.args[piece.hole]
+		a := op.args[piece.Hole]
 		if a == nil {
 			continue
 		}
 		a.used = true
 		if len(ps) > 1 && (a.Type == runtime.TypeArray || a.Type == runtime.TypeObject) {
-			p.bad(n, "write \"{"+piece.hole+"}\" alone", "%s: the %s {%s} cannot stand inside text", name, a.Type, piece.hole)
+			p.bad(n, "write \"{"+piece.Hole+"}\" alone", "%s: the %s {%s} cannot stand inside text", name, a.Type, piece.Hole)
 		}
-		if i > 0 && ps[i-1].hole != "" {
-			p.bad(n, "put a separator between them", "%s: {%s} and {%s} stand side by side and could not be told apart", name, ps[i-1].hole, piece.hole)
+		if i > 0 && ps[i-1].Hole != "" {
+			p.bad(n, "put a separator between them", "%s: {%s} and {%s} stand side by side and could not be told apart", name, ps[i-1].Hole, piece.Hole)
 		}
 	}
 	return template

@@ -88,7 +88,7 @@ func (w *writer) path() (string, error) {
 		return "", errors.New("it covers many paths and cannot be called by name")
 	}
 	var b strings.Builder
-	for _, p := range split(w.spec.Path) {
+	for _, p := range segments(w.spec.Path) {
 		if p.name == "" {
 			b.WriteString(p.text)
 			continue

@@ -7,55 +7,58 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// part is a piece of a template: plain text, or an argument's name.
-type part struct {
-	text string
-	name string
-	rest bool // {name...}
-}
+// Piece is a part of a template: plain text, or the name of an argument.
+type Piece struct{ Text, Hole string }
 
-// split reads "{name}", "{name:type}" and "{name...}"; other braces are text.
-func split(template string) []part {
-	var parts []part
-	for {
-		open := strings.IndexByte(template, '{')
-		if open < 0 {
-			break
-		}
-		length := strings.IndexByte(template[open:], '}')
-		if length < 0 {
-			break
-		}
-		inner := template[open+1 : open+length]
-		name, rest := strings.CutSuffix(inner, "...")
-		name, _, _ = strings.Cut(name, ":")
-		if !isName(name) {
-			parts = append(parts, part{text: template[:open+1]})
-			template = template[open+1:]
+// Pieces takes a template apart. A hole is an argument's name between braces
+// and nothing else, so that "{ id }" in a GraphQL text is text.
+func Pieces(template string) []Piece {
+	var out []Piece
+	text := 0
+	for i := 0; i < len(template); i++ {
+		if template[i] != '{' {
 			continue
 		}
-		if open > 0 {
-			parts = append(parts, part{text: template[:open]})
+		end := strings.IndexByte(template[i:min(len(template), i+LongestName+2)], '}')
+		if end < 0 {
+			continue
 		}
-		parts = append(parts, part{name: name, rest: rest})
-		template = template[open+length+1:]
+		name := template[i+1 : i+end]
+		if !IsName(name) {
+			continue
+		}
+		if i > text {
+			out = append(out, Piece{Text: template[text:i]})
+		}
+		out = append(out, Piece{Hole: name})
+		i += end
+		text = i + 1
 	}
-	if template != "" {
-		parts = append(parts, part{text: template})
+	if text < len(template) {
+		out = append(out, Piece{Text: template[text:]})
 	}
-	return parts
+	return out
 }
 
-func isName(text string) bool {
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || c != '-' && c != '.' && (c < '0' || c > '9')) {
+// LongestName is the most bytes an argument's name may have.
+const LongestName = 64
+
+// IsName reports whether a text is one that an argument can have as its name.
+func IsName(text string) bool {
+	for i := range len(text) {
+		if !NameByte(text[i]) {
 			return false
 		}
 	}
-	return text != ""
+	return text != "" && len(text) <= LongestName && (letter(text[0]) || text[0] == '_')
 }
+
+// NameByte reports whether a byte can stand in the name of an argument.
+func NameByte(c byte) bool {
+	return letter(c) || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // fill puts arguments into a template. A text that is one argument alone takes
 // its type; one that names an absent argument is nothing, and so is the member
@@ -90,18 +93,18 @@ func isNothing(v any) bool {
 }
 
 func (w *writer) fillText(template string) any {
-	parts := split(template)
+	pieces := Pieces(template)
 	var b strings.Builder
-	for _, p := range parts {
-		if p.name == "" {
-			b.WriteString(p.text)
+	for _, p := range pieces {
+		if p.Hole == "" {
+			b.WriteString(p.Text)
 			continue
 		}
-		value, given := w.args[p.name]
+		value, given := w.args[p.Hole]
 		if !given {
 			return nothing{}
 		}
-		if len(parts) == 1 {
+		if len(pieces) == 1 {
 			return value
 		}
 		b.WriteString(Text(value))
@@ -114,13 +117,13 @@ func (w *writer) texts(t runtime.Template) []string { return texts(w.fill(t.Valu
 
 // inTemplates reports whether a template of the request names the argument.
 func inTemplates(spec *runtime.HTTPSpec, name string) bool {
-	return someTemplate(spec, func(template string) bool { return names(split(template), name) })
+	return someTemplate(spec, func(template string) bool { return names(Pieces(template), name) })
 }
 
 // Places is how many templates of a request name the argument.
 func Places(spec *runtime.HTTPSpec, name string) (count int) {
 	someTemplate(spec, func(template string) bool {
-		if names(split(template), name) {
+		if names(Pieces(template), name) {
 			count++
 		}
 		return false
@@ -128,8 +131,8 @@ func Places(spec *runtime.HTTPSpec, name string) (count int) {
 	return count
 }
 
-func names(parts []part, name string) bool {
-	return slices.ContainsFunc(parts, func(p part) bool { return p.name == name })
+func names(pieces []Piece, name string) bool {
+	return slices.ContainsFunc(pieces, func(p Piece) bool { return p.Hole == name })
 }
 
 // someTemplate reports whether one of the request's templates is what is looked for.
@@ -163,17 +166,17 @@ func inTree(tree any, is func(template string) bool) bool {
 // one names another as well, which is not given, and so is nothing.
 func Unsent(spec *runtime.HTTPSpec, args runtime.Args) []string {
 	var lost []string
-	filled := func(parts []part) bool {
-		return !slices.ContainsFunc(parts, func(p part) bool { return p.name != "" && !has(args, p.name) })
+	filled := func(pieces []Piece) bool {
+		return !slices.ContainsFunc(pieces, func(p Piece) bool { return p.Hole != "" && !has(args, p.Hole) })
 	}
 	someTemplate(spec, func(template string) bool {
 		if strings.Count(template, "{") < 2 { // as most
 			return false
 		}
-		if parts := split(template); !filled(parts) {
-			for _, p := range parts {
-				if has(args, p.name) {
-					lost = append(lost, p.name)
+		if pieces := Pieces(template); !filled(pieces) {
+			for _, p := range pieces {
+				if has(args, p.Hole) {
+					lost = append(lost, p.Hole)
 				}
 			}
 		}
@@ -181,8 +184,8 @@ func Unsent(spec *runtime.HTTPSpec, args runtime.Args) []string {
 	})
 	lost = slices.DeleteFunc(lost, func(name string) bool {
 		return someTemplate(spec, func(template string) bool {
-			parts := split(template)
-			return names(parts, name) && filled(parts)
+			pieces := Pieces(template)
+			return names(pieces, name) && filled(pieces)
 		})
 	})
 	slices.Sort(lost)
@@ -199,14 +202,14 @@ func has(args runtime.Args, name string) bool {
 // for a person and escaped for nothing.
 func Expand(message string, args runtime.Args) string {
 	var b strings.Builder
-	for _, p := range split(message) {
-		switch value, given := args[p.name]; {
-		case p.name == "":
-			b.WriteString(p.text)
+	for _, p := range Pieces(message) {
+		switch value, given := args[p.Hole]; {
+		case p.Hole == "":
+			b.WriteString(p.Text)
 		case given:
 			b.WriteString(Text(value))
 		default:
-			b.WriteString("{" + p.name + "}")
+			b.WriteString("{" + p.Hole + "}")
 		}
 	}
 	return b.String()
