@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -112,6 +113,11 @@ func (r *argReader) noteConditions(conditions []condition) {
 	}
 }
 
+// members reports whether some argument is a member of the object that is the body.
+func (r *argReader) members() bool {
+	return slices.ContainsFunc(r.body, func(arg bodyArg) bool { return len(arg.tokens) > 0 && !isDigits(arg.tokens[0]) })
+}
+
 func checkArg(arg Arg) error {
 	switch {
 	case arg.Name == "":
@@ -192,12 +198,18 @@ func restOf(t *path, index int, rest bool) string {
 func (p *reading) readHeader(arg *Arg) *Error {
 	values := p.in.Header[arg.Key]
 	switch {
+	case slices.Contains(p.in.Unfilled, arg.Key):
+		return nil
 	case fieldTwin(p.in.Header, arg.Key):
 		return otherField(arg.Key)
 	case len(values) == 0:
 		return nil
 	case arg.Type == "array":
-		return p.set(arg, list(values))
+		elements, err := fieldList(arg.Key, values)
+		if err != nil {
+			return err
+		}
+		return p.set(arg, elements)
 	case len(values) > 1:
 		return badInput(reasonDuplicateParameter, "header field %s is given more than once", arg.Key)
 	}

@@ -258,6 +258,15 @@ func (b *Body) Names(name string) bool {
 	return false
 }
 
+// noObject reports whether it is a document that is no JSON object.
+func (b *Body) noObject() bool {
+	if b == nil || !b.given || b.inParts || b.form != nil {
+		return false
+	}
+	_, isObject := b.json.(map[string]any)
+	return !isObject
+}
+
 // has reports whether a top-level member or form field is there.
 func (b *Body) has(name string) bool {
 	if b == nil {

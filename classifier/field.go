@@ -1,6 +1,27 @@
 package classifier
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
+
+// fieldList are the elements of a field that is a list (RFC 9110 section 5.6.1): in several
+// lines or in one, with commas. A comma between quotes parts two elements to some readers
+// and to others none.
+func fieldList(key string, lines []string) ([]any, *Error) {
+	elements := make([]any, 0, len(lines))
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			if strings.Count(element, `"`)%2 != 0 {
+				return nil, badInput(reasonAmbiguousParameter, "header field %s has a comma between quotes, and servers differ in what its elements are", key)
+			}
+			if element = strings.Trim(element, " \t"); element != "" {
+				elements = append(elements, element)
+			}
+		}
+	}
+	return elements, nil
+}
 
 // fieldTwin reports whether a head has the field under another name that some
 // server takes for it: CGI and WSGI make one variable of X_Action and X-Action.

@@ -91,8 +91,9 @@ type Input struct {
 	Method    string
 	Target    string
 	Header    http.Header
-	Body      *Body // nil: not read
-	Checked   bool  // what the body holds are arguments that were checked: a strict route does not ask for it
+	Body      *Body    // nil: not read
+	Checked   bool     // what the body holds are arguments that were checked: a strict route does not ask for it
+	Unfilled  []string // fields of the head, in canonical form, that no argument fills though the service has a text with one there
 }
 
 // Match is what a request was recognised as.

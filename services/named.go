@@ -38,7 +38,9 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *
 		if err := settle(action, &action.Params[i], args); err != nil {
 			return nil, nil, err
 		}
-		toTexts(action, &action.Params[i], args)
+		if err := toTexts(action, &action.Params[i], args); err != nil {
+			return nil, nil, err
+		}
 	}
 	if action.Command != nil {
 		_, err := action.Command.Words(action.Params, args)

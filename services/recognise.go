@@ -27,7 +27,7 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Bu
 	if len(kinds) > 1 {
 		return s.same(action, classifier.Match{}, severalTypes())
 	}
-	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true}
+	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true, Unfilled: unfilled(action.HTTP, args)}
 	illegible := r.Body != nil && (classifier.Packed(r.Header) || classifier.OtherCharset(kinds))
 	if wroteBody(action.HTTP, r) || mayHoldParameters(r) || illegible && classifier.MayBeForm(r.Method, kinds) {
 		if err := readBody(&in, r); err != nil {
@@ -87,8 +87,9 @@ func readParts(in *classifier.Input, r *runtime.Built) {
 	}
 }
 
-// besideCredential refuses a form or parts that are one argument, and have a field beside
-// the stored credential that some server would take for it.
+// besideCredential refuses a body that is one argument, and has a field beside the stored
+// credential that some server would take for it: of a form, of parts, or of a document where
+// the credential stands in the query. In a document it would be put into that very member.
 func besideCredential(action *runtime.Action, r *runtime.Built) error {
 	spec, auth := action.HTTP, action.Auth
 	name := cmp.Or(auth.Field, auth.Query)
@@ -99,6 +100,10 @@ func besideCredential(action *runtime.Action, r *runtime.Built) error {
 	switch {
 	case isWhole(spec, "multipart"):
 		readParts(&in, r)
+	case auth.Query != "" && isWhole(spec, "json") && wroteBody(spec, r):
+		if err := readBody(&in, r); err != nil {
+			return err
+		}
 	case !isWhole(spec, "form") && spec.BodyType != "raw" || !classifier.MayBeForm(r.Method, r.Header["Content-Type"]):
 		return nil
 	default:

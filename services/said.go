@@ -1,6 +1,7 @@
 package services
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,22 +15,36 @@ import (
 // owner "a/b" of a repository "c" where it gets "a/b/c".
 
 // toTexts brings an argument that is settled to what becomes of it in a query, a field, a
-// form or parts, where everything is text: the elements of a list, and the members of an
-// object that stand there by themselves.
-func toTexts(action *runtime.Action, p *runtime.Param, args runtime.Args) {
+// form or parts, where everything is text: the elements of a list, the members of an
+// object that stand there by themselves, and of a file the name that is sent. What has
+// nothing in it is nothing there, and so is not given.
+func toTexts(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
 	value, given := args[p.Name]
 	if !given || !standsInTexts(action, p) {
-		return
+		return nil
 	}
 	parts := p.In == runtime.InBody && action.HTTP.BodyType == "multipart"
+	empty := false
 	switch v := value.(type) {
 	case []any:
-		args[p.Name] = elements(v, parts)
+		list := elements(v, parts)
+		args[p.Name], empty = list, len(list) == 0
 	case map[string]any:
-		if isSpread(action, p) {
-			args[p.Name] = fields(v, parts)
+		switch {
+		case isSpread(action, p):
+			members := fields(v, parts)
+			args[p.Name], empty = members, len(members) == 0 && p.Name == action.Rest
+		case parts && hasFile(v):
+			args[p.Name] = asSent(v)
 		}
 	}
+	if !empty {
+		return nil
+	}
+	if delete(args, p.Name); p.Required {
+		return invalid(action, p.Name, "is required, and an empty list is sent as nothing")
+	}
+	return nil
 }
 
 func standsInTexts(action *runtime.Action, p *runtime.Param) bool {
@@ -58,7 +73,7 @@ func elements(list []any, parts bool) []any {
 		switch {
 		case parts && v == nil:
 		case parts && hasFile(v):
-			out = append(out, v)
+			out = append(out, asSent(v.(map[string]any)))
 		default:
 			out = append(out, request.Text(v))
 		}
@@ -91,6 +106,17 @@ func hasFile(v any) bool {
 	return isObject && named
 }
 
+// asSent is a file with the name that is sent.
+func asSent(file map[string]any) map[string]any {
+	text, isText := file["filename"].(string)
+	if !isText || request.FileName(text) == text {
+		return file
+	}
+	file = maps.Clone(file)
+	file["filename"] = request.FileName(text)
+	return file
+}
+
 // dropUnsent takes out the defaults that the request will not have, since what stands in
 // one text with them is not given. An argument that the caller gave is refused instead: it
 // may be what a rule allows the request for.
@@ -102,6 +128,20 @@ func dropUnsent(action *runtime.Action, args, given runtime.Args) error {
 		delete(args, name)
 	}
 	return nil
+}
+
+// unfilled are the fields whose text has an argument that is not given. Nothing of the service
+// is sent there; in User-Agent and Content-Type stands what kimbap writes in every request.
+func unfilled(spec *runtime.HTTPSpec, args runtime.Args) []string {
+	var out []string
+	for _, f := range spec.Headers {
+		template, isText := f.Value.Value.(string)
+		lacks := func(name string) bool { _, given := args[name]; return !given }
+		if names := holes(template); isText && whole(template) == "" && slices.ContainsFunc(names, lacks) {
+			out = append(out, f.Name)
+		}
+	}
+	return out
 }
 
 // asGiven refuses a request that says other arguments than those it was made of. A field

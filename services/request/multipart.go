@@ -77,9 +77,12 @@ type file struct {
 	content []byte
 }
 
-// fileOf reads a file out of an argument. Of its name only the last part goes
-// out: the folders of this machine are nobody's business, and a server that
-// writes where a name says must not be led elsewhere.
+// FileName is what is sent of the name of a file: its last part. The folders of this machine
+// are nobody's business, and a server that writes where a name says must not be led
+// elsewhere.
+func FileName(text string) string { return path.Base(strings.ReplaceAll(text, `\`, "/")) }
+
+// fileOf reads a file out of an argument.
 func fileOf(arg string, members map[string]any) (file, error) {
 	f := file{media: "application/octet-stream"}
 	for name, value := range members {
@@ -89,7 +92,7 @@ func fileOf(arg string, members map[string]any) (file, error) {
 		}
 		switch name {
 		case "filename":
-			f.name = path.Base(strings.ReplaceAll(text, `\`, "/"))
+			f.name = FileName(text)
 		case "content":
 			f.content = []byte(text)
 		case "base64":
