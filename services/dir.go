@@ -21,6 +21,23 @@ import (
 // LoadDir reads every *.yaml of a folder, by name. A folder that does not exist
 // has no services. All problems of all files are in the error ([Problems]).
 func LoadDir(dir string) ([]*Service, error) {
+	files, err := filesOf(dir, "")
+	if err != nil {
+		return nil, err
+	}
+	return ParseAll(files)
+}
+
+// LoadSound is [LoadDir] without the files that have problems or cannot be read.
+func LoadSound(dir string) []*Service {
+	files, _ := filesOf(dir, "")
+	sound, _ := parseAll(files)
+	return sound
+}
+
+// filesOf reads the service files of a folder, all but one. Beside the error are those that
+// could be read.
+func filesOf(dir, but string) (files []File, unread error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -28,19 +45,19 @@ func LoadDir(dir string) ([]*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the service files: %w", err)
 	}
-	var files []File
 	for _, e := range entries {
-		if !isServiceFile(e) {
+		path := filepath.Join(dir, e.Name())
+		if !isServiceFile(e) || path == but {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
 		data, err := read(path)
 		if err != nil {
-			return nil, err
+			unread = cmp.Or(unread, err)
+			continue
 		}
 		files = append(files, File{path, data})
 	}
-	return ParseAll(files)
+	return files, unread
 }
 
 func isServiceFile(e fs.DirEntry) bool {
@@ -57,6 +74,18 @@ type File struct {
 // the services in the order of the files. The error is [Problems], all of all
 // files.
 func ParseAll(files []File) ([]*Service, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	out, problems := parseAll(files)
+	if err := problems.orNil(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// parseAll is ParseAll that returns the services without problems beside the problems.
+func parseAll(files []File) ([]*Service, Problems) {
 	out, errs := make([]*Service, len(files)), make([]error, len(files))
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -76,10 +105,8 @@ func ParseAll(files []File) ([]*Service, error) {
 			all = append(all, problems...)
 		}
 	}
-	if err := all.orNil(); err != nil {
-		return nil, err
-	}
-	return out, nil
+	out = slices.DeleteFunc(out, func(s *Service) bool { return s == nil })
+	return out, all
 }
 
 // LoadOne reads the file of one service, dir/NAME.yaml, and nothing else. A file
@@ -126,14 +153,15 @@ func read(path string) ([]byte, error) {
 }
 
 // Check reports what would be wrong with the services of a folder once s is
-// installed there, in the place of one with the same name.
+// installed there, in the place of its file. Other files with problems are left out: while
+// there is one nothing is put in force, and s may be what mends the next.
 func Check(dir string, s *Service) error {
-	installed, err := LoadDir(dir)
+	files, err := filesOf(dir, filepath.Join(dir, s.Name+".yaml"))
 	if err != nil {
 		return err
 	}
-	installed = slices.DeleteFunc(installed, func(old *Service) bool { return old.Name == s.Name })
-	_, err = NewSet(append(installed, s))
+	sound, _ := parseAll(files)
+	_, err = NewSet(append(sound, s))
 	return err
 }
 

@@ -87,7 +87,7 @@ func newActionsListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap actions list github",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.listing(cmd.Context(), app.Options{Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+			return c.listing(cmd.Context(), app.Options{Dir: c.dir(), Despite: true}, func(_ context.Context, a *app.App) error {
 				services := a.Services().Services()
 				if len(args) == 1 {
 					s, err := a.InForce(args[0])
@@ -118,7 +118,7 @@ func newActionsDescribeCommand(c *cli) *cobra.Command {
 		Example: "  kimbap actions describe github.list-pull-requests",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.listing(cmd.Context(), app.Options{Dir: c.dir()}, func(_ context.Context, a *app.App) error {
+			return c.listing(cmd.Context(), app.Options{Dir: c.dir(), Despite: true}, func(_ context.Context, a *app.App) error {
 				action, err := a.Action(args[0])
 				if err != nil {
 					return err

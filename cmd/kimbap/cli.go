@@ -145,7 +145,11 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 		c.say("warning: the configuration cannot be read; going on without it: the record goes to the home's own trail, and no stored key is opened\n%s", why)
 	}
 	if why := a.Fault(); why != nil {
-		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", why)
+		fault := runtime.AsError(why)
+		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", fault.Msg)
+		if fault.Hint != "" {
+			c.say("fix:     %s", fault.Hint)
+		}
 	}
 	if notice := a.Notice(); notice != "" {
 		c.advise(notice)

@@ -24,7 +24,7 @@ func newListCommand(c *cli) *cobra.Command {
 				return err
 			})
 			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
 					list, err = a.ListAvailable(ctx)
 					return err
 				})

@@ -50,7 +50,7 @@ func newLLMCommand(c *cli) *cobra.Command {
 				return there.Get(ctx, "/v1/tools/advice?name="+url.QueryEscape(name), &list)
 			})
 			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
 					list, err = a.Advise(ctx, name)
 					return err
 				})

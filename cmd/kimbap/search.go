@@ -32,7 +32,7 @@ func newSearchCommand(c *cli) *cobra.Command {
 				return there.Get(ctx, "/v1/tools/search?"+q.Encode(), &found)
 			})
 			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
+				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
 					found, err = a.SearchTools(ctx, query, limit)
 					if len(found.Items) == 0 || found.Partial {
 						bring = a.Bring(strings.Fields(strings.ToLower(query)))

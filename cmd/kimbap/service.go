@@ -46,7 +46,7 @@ by having its name. An address that ends in #sha256=HEX demands that content.`,
 			if i.Vars, err = pairs(vars); err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Despite: true}, func(ctx context.Context, a *app.App) error {
 				r, err := a.Install(ctx, i)
 				if err != nil {
 					return err

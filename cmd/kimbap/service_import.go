@@ -32,7 +32,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 				r, err := app.ImportFile(i)
 				return c.imported(r, err)
 			}
-			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Despite: true}, func(ctx context.Context, a *app.App) error {
 				read := func() (*app.Imported, error) { return app.ImportFile(i) }
 				if app.IsURL(i.From) {
 					read = func() (*app.Imported, error) { return a.ImportURL(ctx, i) }

@@ -39,7 +39,7 @@ func newShowCommand(c *cli) *cobra.Command {
 			if !errors.Is(err, errHere) {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Dir: c.dir(), StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
 				text, definitions, err := a.ShowTools(ctx, name)
 				if err != nil {
 					return err

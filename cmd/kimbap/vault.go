@@ -70,7 +70,7 @@ the shell's only the usual ones and those that --env names.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args[1:]
-			return c.with(cmd.Context(), app.Options{Create: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Despite: len(o.hosts) > 0}, func(ctx context.Context, a *app.App) error {
 				return c.vaultSet(ctx, a, args[0], o)
 			})
 		},

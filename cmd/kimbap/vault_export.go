@@ -48,7 +48,7 @@ to write it in clear. It goes to stdout, or with --out to a new file.`,
 			if box.Passphrase, err = c.readPassphrase(cmd.Context(), passphrase, passphraseFile, true); err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				_, done := c.working("encrypting")
 				data, names, err := a.ExportSecrets(ctx, args, box)
 				done()
@@ -156,7 +156,7 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 			if box.Passphrase, err = c.readPassphrase(cmd.Context(), passphrase, passphraseFile, false); err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Create: !dry}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: !dry, Despite: true}, func(ctx context.Context, a *app.App) error {
 				_, done := c.working("decrypting")
 				changes, err := a.ImportSecrets(ctx, data, box, dry, force)
 				done()

@@ -46,7 +46,7 @@ keyring keeps nothing of it; a file you remove yourself.`,
 			case len(args) == 0 && (file != "" || expires != ""):
 				return usage("kimbap vault rotate NAME", "--file and --expires are for one credential")
 			}
-			return c.with(cmd.Context(), app.Options{KeyFrom: from}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{KeyFrom: from, Despite: true}, func(ctx context.Context, a *app.App) error {
 				switch {
 				case masterKey:
 					return c.rotateMasterKey(ctx, a)

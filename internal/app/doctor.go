@@ -59,7 +59,8 @@ func (a *App) ExposedKeys(ctx context.Context) ([]runner.Key, error) {
 
 func (a *App) doctorFiles(context.Context) Finding {
 	if a.fault != nil {
-		return Finding{"files", "fail", a.fault.Error(), "kimbap policy validate"}
+		fault := runtime.AsError(a.fault)
+		return Finding{"files", "fail", fault.Msg, fault.Hint}
 	}
 	return Finding{"files", "ok", "policy and services can be read", ""}
 }

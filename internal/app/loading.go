@@ -2,9 +2,7 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -35,14 +33,7 @@ func (a *App) ConfigFault() error { return a.unread }
 // readableServices are those of the installed services that can be read by
 // themselves, none when not even they go together.
 func (a *App) readableServices() (*services.Set, error) {
-	var good []*services.Service
-	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
-	for _, name := range names {
-		if s, err := services.LoadOne(a.home.Services(), strings.TrimSuffix(filepath.Base(name), ".yaml")); err == nil {
-			good = append(good, s)
-		}
-	}
-	if set, err := services.NewSet(good); err == nil {
+	if set, err := services.NewSet(services.LoadSound(a.home.Services())); err == nil {
 		return set, nil
 	}
 	return services.NewSet(nil)
@@ -57,15 +48,23 @@ func (a *App) readServices() (*services.Set, error) {
 	if a.o.Only != nil && !a.hasProject() {
 		if some, ok := a.someServices(); ok {
 			set, err := services.NewSet(some)
-			return set, runtime.Invalid(err, "kimbap service remove one of the two")
+			return set, a.unloaded(err)
 		}
 	}
 	all, err := a.withProject(func() ([]*services.Service, error) { return services.LoadDir(a.home.Services()) })
 	if err != nil {
-		return nil, runtime.Invalid(err, "kimbap service validate "+runtime.Quote(a.home.Services())+"/*.yaml")
+		return nil, a.unloaded(err)
 	}
 	set, err := services.NewSet(all)
-	return set, runtime.Invalid(err, "kimbap service remove one of the two")
+	return set, a.unloaded(err)
+}
+
+// unloaded is the error of installed services that do not load, with what mends them.
+func (a *App) unloaded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return runtime.Invalid(err, a.installer().Mend(err))
 }
 
 // someServices loads the services that Options.Only names, and those of their hosts.
@@ -107,7 +106,7 @@ func (a *App) loadPolicy(context.Context) error {
 		return err
 	}
 	if a.fault == nil { // without its services a good policy has faults too
-		a.fault = err
+		a.fault = runtime.Invalid(err, "kimbap policy validate")
 	}
 	a.policy = policy.NewLive(set)
 	return nil

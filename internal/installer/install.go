@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
@@ -256,7 +255,11 @@ func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[st
 		return nil, err
 	}
 	old, _ := before.Service(s.Name)
-	return review.Of(s, old, sha256.Sum256(data)), k.Reload()
+	err = k.Reload()
+	if k.Broken {
+		err = nil // it is of another file, and was told
+	}
+	return review.Of(s, old, sha256.Sum256(data)), err
 }
 
 // rivalOf is the installed service that this file cannot be beside, "" when the error is
@@ -266,15 +269,7 @@ func rivalOf(err error, file string, data []byte) string {
 	if unread != nil {
 		return ""
 	}
-	var both []string
-	if overlap := (*classifier.OverlapError)(nil); errors.As(err, &overlap) {
-		first, _, _ := strings.Cut(overlap.First.Action, ".")
-		second, _, _ := strings.Cut(overlap.Second.Action, ".")
-		both = []string{first, second}
-	} else if name := (*services.NameError)(nil); errors.As(err, &name) {
-		both = []string{name.First.Name, name.Second.Name}
-	}
-	for _, name := range both {
+	for _, name := range rivals(err) {
 		if name != s.Name {
 			return name
 		}

@@ -84,7 +84,10 @@ func (b Box) Missing(word string) (service, fix string) {
 func (b Box) Unknown(name string) error {
 	e := &runtime.Error{Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound}
 	names := catalog.Names()
-	switch {
+	switch _, inForce := services.InstalledFile(b.Home.Services(), name); {
+	case inForce:
+		e.Msg, e.Hint = fmt.Sprintf("the service %q is installed, and its file cannot be used", name), "kimbap service list"
+		return e
 	case slices.Contains(b.disabled(), name):
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", name), "kimbap service enable "+name
 		return e
