@@ -76,8 +76,8 @@ type Options struct {
 	StartLocked bool
 	// Despite opens a home whose policy or service files cannot be read: with those
 	// services that can and a policy that denies everything, and Fault says why. It is for what
-	// takes rights away, and for what says how things are: neither may need files
-	// that somebody has just broken.
+	// takes rights away, for what says how things are, and for what mends them: none may need
+	// files that somebody has just broken.
 	Despite bool
 	// Emergency goes on with the default configuration where config.yaml cannot be
 	// read, the vault closed, and ConfigFault says so. It is for what takes rights

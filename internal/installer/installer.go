@@ -23,7 +23,7 @@ import (
 type Keeper struct {
 	Home     home.Folder
 	Services *services.Live
-	Broken   bool // a file of the home cannot be read: what is left is not read again
+	Broken   bool // a file of the home cannot be read: that others are not in force then is no error
 
 	Reload  func() error                                                                    // reads the services anew and puts them in force
 	Check   func(*services.Service) error                                                   // what the file's own check leaves to whoever runs it
