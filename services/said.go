@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -165,11 +166,30 @@ func asGiven(action *runtime.Action, args runtime.Args, match classifier.Match) 
 			}
 		case slices.Contains(match.Astray, p.Name), is && !was:
 			return readOtherwise(action, p.Name, "stands somewhere in the request where it was not put")
+		case p.Name == action.Rest && p.In == runtime.InBody && action.HTTP.BodyType == "json" && !isUTF8(given): // nobody reads it back
+			return readOtherwise(action, p.Name, "would be read otherwise than it is given: it is not UTF-8")
 		case is && !sameValue(said, given):
 			return readOtherwise(action, p.Name, "would be read otherwise than it is given: it is not UTF-8, or holds the text that parts it from what is behind it")
 		}
 	}
 	return nil
+}
+
+// isUTF8 reports whether a document says the texts of a value, and their names, as they are.
+func isUTF8(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return utf8.ValidString(v)
+	case []any:
+		return !slices.ContainsFunc(v, func(element any) bool { return !isUTF8(element) })
+	case map[string]any:
+		for name, member := range v {
+			if !utf8.ValidString(name) || !isUTF8(member) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // takesFromNext is an argument, "" for none, that ends sooner than it is given to whoever

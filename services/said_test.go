@@ -21,7 +21,7 @@ actions:
   json:
     method: POST
     path: /json
-    args: [{name: a}, {name: l, type: array}, {name: q, type: array}, {name: more, rest: true}]
+    args: [{name: a}, {name: l, type: array}, {name: o, type: object}, {name: q, type: array}, {name: more, rest: true}]
     request: {query: {q: "{q}"}}
   form:
     method: POST
@@ -148,6 +148,10 @@ func TestAnArgumentThatWouldBeReadOtherwiseIsRefused(t *testing.T) {
 		"a text that is no UTF-8":            {"says.two", args{"a": "x\xff", "b": "y"}, `argument "a" of says.two`},
 		"one in a document that is no UTF-8": {"says.json", args{"a": "x\xff"}, `argument "a" of says.json`},
 		"one in a list":                      {"says.json", args{"l": []any{"x\xff"}}, `argument "l" of says.json`},
+		"one in an object":                   {"says.json", args{"o": map[string]any{"a": "y", "b": "x\xff"}}, `argument "o" of says.json`},
+		"a name in an object":                {"says.json", args{"o": map[string]any{"a": "y", "b\xff": "x"}}, `argument "o" of says.json`},
+		"one that is not declared":           {"says.json", args{"x": []any{"y", map[string]any{"b": "x\xff"}}}, `argument "more" of says.json`},
+		"a name that is not declared":        {"says.json", args{"x": map[string]any{"b\xff": "x"}}, `argument "more" of says.json`},
 		"one that would not be sent":         {"says.two", args{"a": "x"}, `argument "a" of says.two`},
 		"one in a field":                     {"says.joined", args{"owner": "a", "repo": "b", "mode": "fast"}, `argument "mode" of says.joined`},
 		"a default that would not be":        {"says.joined", args{"owner": "a", "repo": "b"}, ""},
