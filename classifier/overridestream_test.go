@@ -145,7 +145,7 @@ func TestBodiesInOtherCharsetsAreRefusedBesideAWord(t *testing.T) {
 		{json, "{\"predefined\xffAcl\":1}", true}, // to a reader that leaves out what it cannot read
 		{json, "{\"" + strings.Repeat("\xff", 9000) + "predefinedAcl\":1}", true},
 		{json, "{\"predefined\xc1\x81cl\":1}", true}, // to one that takes more bytes than needed
-		{json, "{\"predefined\xe2(Acl\":1}", true}, // or what a letter begins with and none goes on
+		{json, "{\"predefined\xe2(Acl\":1}", true},   // or what a letter begins with and none goes on
 		{json, "{\"predefined\xf0\x9f\x98\"Acl\":1}", true},
 		{json, `{"name":"é€😀","x":1}`, false},
 		{json, "\xef\xbb\xbf{\"name\":\"x\"}", false},
