@@ -112,6 +112,35 @@ func TestAP010Hidden(t *testing.T) {
 	}
 }
 
+// AP-010: nor what stands behind the end of a long target, field, number or name.
+func TestAP010LongWords(t *testing.T) {
+	long := strings.Repeat("7", 5000)
+	for name, change := range map[string]func(call *runtime.Call){
+		"target": func(call *runtime.Call) { call.Request.Target.Path += long },
+		"field":  func(call *runtime.Call) { call.Request.Raw.Header.Set("Stripe-Account", long) },
+		"type":   func(call *runtime.Call) { call.Request.Raw.Header.Set("Content-Type", "text/plain; x="+long) },
+		"number": func(call *runtime.Call) { call.Args = runtime.Args{"amount": json.Number(long)} },
+		"name":   func(call *runtime.Call) { call.Args = runtime.Args{long: true} },
+		"list":   func(call *runtime.Call) { call.Args = runtime.Args{"x": []any{[]any{long}}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			call := posted(agent("a"), "text/plain", "x")
+			change(call)
+			id := d.ask(t, call)
+			if v := d.show(t, id, false); v.Complete || strings.Contains(v.Text, long) {
+				t.Fatalf("said to be complete:\n%s", v.Text)
+			}
+			if _, err := d.Accept(t.Context(), operator("ann"), runtime.DefaultTenant, id, approval.Yes{}); !errors.Is(err, approval.ErrNotShown) {
+				t.Errorf("accepted: %v", err)
+			}
+			if v := d.show(t, id, true); !v.Complete || !strings.Contains(v.Text, long) {
+				t.Errorf("not all of it with full:\n%.300s", v.Text)
+			}
+		})
+	}
+}
+
 // AP-010: members of a body that no argument names are shown too.
 func TestAP010Body(t *testing.T) {
 	d := newDesk(t)
