@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -77,6 +78,46 @@ func TestWhatIsSentIsWhatWasJudgedLast(t *testing.T) {
 		}
 		if len(sent) != 2 || sent[0] != c.first || sent[1] != strconv.Itoa(made-1) {
 			t.Errorf("%s: sent %v of %d", name, sent, made)
+		}
+	}
+}
+
+// A request that waited for a person, or is sent again, is still the action that was judged:
+// one that a reload has removed, replaced or changed gets no credential.
+func TestAnActionThatChangedWhileItWaitedIsRefused(t *testing.T) {
+	other, changed := runtimetest.Action(), runtimetest.Action()
+	other.Ref, changed.Digest = "notes.delete-note", "changed"
+	for name, c := range map[string]struct {
+		now *runtime.Action
+		err error
+	}{
+		"removed": {nil, errors.New("gone")}, "another": {other, nil}, "changed": {changed, nil},
+	} {
+		for when, decide := range map[string]func(runtime.Question) runtime.Verdict{"asked": ask, "sent again": nil} {
+			waited, executed := false, 0
+			s := &runtimetest.Stages{OnDecide: decide}
+			s.OnResolve = func(*runtime.Request) (runtime.Resolved, error) {
+				if !waited {
+					return runtime.Resolved{Action: runtimetest.Action()}, nil
+				}
+				return runtime.Resolved{Action: c.now}, c.err
+			}
+			s.OnAwait = func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) {
+				waited = true
+				return runtime.Ticket{ID: "apr_1"}, nil
+			}
+			s.OnExecute = func(ctx context.Context, call *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+				executed++
+				waited = true
+				return runtime.Result{}, call.Again(ctx)
+			}
+			err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{})
+			if err == nil || runtime.AsError(err).Reason != runtime.ReasonPolicyChanged {
+				t.Errorf("%s, %s: %v", name, when, err)
+			}
+			if opened := strings.Count(strings.Join(s.Events(), " "), "credential"); when == "asked" && (executed > 0 || opened > 0) || opened > 1 {
+				t.Errorf("%s, %s: executed %d times, credential opened %d times", name, when, executed, opened)
+			}
 		}
 	}
 }
