@@ -186,7 +186,7 @@ func (n *node) custom(seg segment) (*node, *Error) {
 	}
 	var space [128]byte
 	decoded := appendUnescaped(space[:0], seg.text)
-	if cut := bytes.IndexByte(decoded, ';'); cut >= 0 {
+	if cut := bytes.IndexAny(decoded, enders); cut >= 0 {
 		decoded = decoded[:cut]
 	}
 	colon := bytes.LastIndexByte(decoded, ':')

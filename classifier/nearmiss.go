@@ -61,7 +61,7 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 		for _, as := range [...]path{w.path.bare(), w.path.ended()} {
 			again := walk{in: w.in, path: as}
 			if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
-				return badTarget(reasonInvalidTarget, "without its \";\" parameters this path would be another action")
+				return badTarget(reasonInvalidTarget, "up to its \";\", \"%%3F\" or \"%%23\", or without its parameters, this path would be another action")
 			}
 		}
 	}
@@ -93,9 +93,9 @@ func (w *walk) elsewhere(root *node, first *walk) bool {
 // refuseWorse keeps a request from an action when an upstream could well read it as
 // one of a higher rank: by another version of the API or none, by another of the
 // methods that write, or with what stands in the path spelled otherwise, or with a ";" in
-// it read as the end of a segment or of the path. A request
-// that would be the same or less is nobody's loss and passes. With needBody the body
-// tells.
+// it read as the end of a segment or of the path, or an encoded "?" or "#" as that of the
+// path. A request that would be the same or less is nobody's loss and passes. With needBody
+// the body tells.
 func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 	if !w.tail && !w.alike && !w.path.params {
 		return nothing, nil
@@ -153,7 +153,7 @@ func (w *walk) readings() []string {
 
 // blame says what tells the request from the action that it could be.
 func (w *walk) blame(first *walk) string {
-	what := "its version, a number, a \";\" or the spelling of a fixed part"
+	what := "its version, a number, a \";\", an encoded \"?\" or \"#\", or the spelling of a fixed part"
 	if w.in.Method != first.in.Method {
 		what = "its method"
 	}
@@ -203,14 +203,16 @@ func (w *walk) findOther(n *node, seg segment, i int) outcome {
 }
 
 // appendSpoken appends what some server takes a segment for: decoded, however often,
-// in lower case, without its parameters and the blanks and dots around it.
+// in lower case, without its parameters, or a query in it, and the blanks and dots around it.
 func appendSpoken(dst []byte, seg segment) []byte {
 	dst = append(dst, seg.text...)
 	if seg.special {
 		for i := 0; i < mostDecodings && bytes.IndexByte(dst, '%') >= 0; i++ {
 			dst = appendUnescaped(dst[:0], dst)
 		}
-		dst, _, _ = bytes.Cut(dst, []byte(";"))
+		if end := bytes.IndexAny(dst, enders); end >= 0 {
+			dst = dst[:end]
+		}
 	}
 	dst = bytes.Trim(dst, " \t.")
 	for i, c := range dst {
@@ -314,20 +316,25 @@ func (t *path) bare() path {
 }
 
 // ended is the path of a server to which the query begins at the first ";" (find-my-way,
-// the router of Fastify 4 and restify). One that is encoded only ends the path, for servers
-// behind one that decodes it.
+// the router of Fastify 4 and restify), or that decodes a target before it looks for its
+// query and fragment. A ";" that is encoded only ends the path, for servers behind one that
+// decodes it.
 func (t *path) ended() path {
 	out := path{query: t.query}
 	for i := range t.count {
 		seg := t.at(i)
 		whole := seg.text
-		seg.text = cutParams(whole)
+		end, char := cutAtOne(whole, enders)
+		seg.text = whole[:end]
 		out.push(seg)
-		if len(seg.text) == len(whole) {
+		switch {
+		case char == 0:
 			continue
-		}
-		if whole[len(seg.text)] == ';' {
-			out.query = t.behind(i, len(seg.text)+1)
+		case whole[end] == ';':
+			out.query = t.behind(i, end+1)
+		case char == '?':
+			_, query, _ := strings.Cut(whole[end:], "3") // of the escape
+			out.query = t.behind(i, len(whole)-len(query)+1)
 		}
 		break
 	}

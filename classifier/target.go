@@ -33,7 +33,7 @@ type path struct {
 	count   int
 	query   string
 	slashes bool // %2F or %5C in some segment
-	params  bool // ";" in some segment, encoded or not
+	params  bool // ";", or an encoded "?" or "#", in some segment: some server reads on otherwise there
 }
 
 func (t *path) split(target string) *Error {
@@ -80,7 +80,10 @@ func (t *path) add(text string, special, last bool) *Error {
 	if err := checkSegment(text, special); err != nil {
 		return err
 	}
-	t.params = t.params || special && len(cutParams(text)) < len(text)
+	if special && !t.params {
+		_, char := cutAtOne(text, enders)
+		t.params = char != 0
+	}
 	t.push(segment{text, special})
 	return nil
 }
@@ -133,6 +136,10 @@ func checkQuery(query string) *Error {
 	}
 	return nil
 }
+
+// enders are the characters that end a path to some server: that of parameters, and, once
+// they are decoded, those of a query and a fragment.
+const enders = ";?#"
 
 // mostDecodings is how often a segment may be decoded on its way, by one server
 // behind another.
@@ -187,22 +194,42 @@ func oddPart(text []byte) (dots, bare bool) {
 // cutParams is a segment without its parameters: up to its first ";", which may be
 // encoded, and once more for every server on the way.
 func cutParams(text string) string {
+	end, _ := cutAtOne(text, ";")
+	return text[:end]
+}
+
+// cutAtOne finds the first of some characters in a segment, encoded or not, and returns its
+// place and its own byte: 0 where there is none, and the place is the end.
+func cutAtOne(text, chars string) (end int, char byte) {
 	for i := range len(text) {
-		if text[i] == ';' {
-			return text[:i]
+		c := text[i]
+		if c == '%' {
+			c = spokenAt(text, i)
 		}
-		if text[i] != '%' {
-			continue
-		}
-		rest := text[i+1:]
-		for range mostDecodings {
-			if len(rest) >= 2 && strings.EqualFold(rest[:2], "3b") {
-				return text[:i]
-			}
-			rest = strings.TrimPrefix(rest, "25")
+		if c != '%' && strings.IndexByte(chars, c) >= 0 {
+			return i, c
 		}
 	}
-	return text
+	return len(text), 0
+}
+
+// spokenAt is what an escape at a place of a segment comes to, decoded by one server behind
+// another; "%" where that is no other character.
+func spokenAt(text string, i int) byte {
+	rest := text[i+1:]
+	for range mostDecodings {
+		if len(rest) < 2 {
+			break
+		}
+		if hi, ok := fromHex(rest[0]); ok && rest[:2] != "25" {
+			if lo, ok := fromHex(rest[1]); ok {
+				return hi<<4 | lo
+			}
+			break
+		}
+		rest = strings.TrimPrefix(rest, "25")
+	}
+	return '%'
 }
 
 // unescape decodes a path segment that has passed the target check. Without an
