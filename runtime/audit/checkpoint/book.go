@@ -212,16 +212,7 @@ func (b Book) shorten() error {
 	if len(half) == 0 {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(b.Path), filepath.Base(b.Path)+".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(half)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := system.Rename(f.Name(), b.Path); err != nil {
+	if err := system.Replace(b.Path, filepath.Base(b.Path)+".new-*", half, 0o600); err != nil {
 		return err
 	}
 	return system.SyncFolder(filepath.Dir(b.Path))

@@ -148,16 +148,7 @@ func (b *Book) Replace(entries []Entry) error {
 		}
 		data = append(data, entries[i].encode(b.slot, len(entries))...)
 	}
-	f, err := os.CreateTemp(filepath.Dir(b.path), filepath.Base(b.path)+begun+"*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := system.Rename(f.Name(), b.path); err != nil {
+	if err := system.Replace(b.path, filepath.Base(b.path)+begun+"*", data, 0o600); err != nil {
 		return err
 	}
 	if err := system.SyncFolder(filepath.Dir(b.path)); err != nil {
