@@ -195,7 +195,7 @@ func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 // Ports of protocols that are no HTTP are net.tunnel before anything is dialled.
 func TestRawPorts(t *testing.T) {
 	r := newRig(t, nil)
-	for _, port := range runtime.RawPorts() {
+	for _, port := range rawPorts {
 		c := r.dial()
 		c.send("CONNECT db.test:" + port + " HTTP/1.1\r\nHost: db.test:" + port + "\r\n\r\n")
 		c.refused(403, runtime.CodeForbidden)

@@ -16,9 +16,6 @@ func RawPort(authority string) bool {
 	return slices.Contains(rawPorts[:], authority[strings.LastIndexByte(authority, ':')+1:])
 }
 
-// RawPorts returns these ports.
-func RawPorts() []string { return slices.Clone(rawPorts[:]) }
-
 // Foreign reports whether the action is that of a host with no service.
 func (r Ref) Foreign() bool { return r == ActionPass || r == ActionTunnel }
 
