@@ -14,3 +14,10 @@ func (p *Pool) EndWarm() {
 		<-w.gone
 	}
 }
+
+// Ready is how many workers wait for a script.
+func (p *Pool) Ready() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.warm)
+}

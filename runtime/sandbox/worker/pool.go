@@ -159,13 +159,6 @@ func (p *Pool) drop() {
 	}
 }
 
-// Ready is how many workers wait for a script.
-func (p *Pool) Ready() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.warm)
-}
-
 // Close ends the workers that wait and gives out no more. Those that were taken
 // belong to who took them.
 func (p *Pool) Close() {
