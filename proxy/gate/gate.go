@@ -1,6 +1,6 @@
-// Package gate bounds what owners have going at the same time, and in all, and makes who
-// is over a bound wait in turn: requests, tunnels, bytes of memory. It knows nothing of
-// what it counts, and never asks anybody to leave; whoever waits may.
+// Package gate bounds how much each owner, and all owners together, may have going at the same
+// time: requests, tunnels, bytes of memory. Whoever would exceed a bound waits in turn. It knows
+// nothing of what it counts, and never asks anybody to leave; whoever waits may.
 //
 // Start reading at [New] and [Gate.Enter].
 package gate
@@ -15,9 +15,10 @@ import (
 	"time"
 )
 
-// Gate lets so much in at a time: of one owner, and in all. What finds no room
-// waits, in a queue that is bounded too: of one owner first come first served,
-// between owners in turn, so that nobody's crowd is in the way of another's one.
+// Gate lets in so much at a time, of each owner and in all. What finds no room waits, in a
+// queue that is bounded too: first come first served within one owner, in turn between owners,
+// so that nobody's crowd is in the way of another's single request. It is safe for concurrent
+// use.
 //
 // While nobody waits, Join and Leave take no lock: they count with atomics, and
 // never above a limit. Who finds no room raises pressed before it looks again
@@ -27,7 +28,7 @@ type Gate[K comparable] struct {
 	each  func(K) int64 // what one owner may have in
 	all   int64
 	queue int // how many of one owner may wait
-	crowd int // in all
+	crowd int // how many may wait in all
 
 	used    atomic.Int64
 	pressed atomic.Int64                   // who waits, or looks whether it must: all take the lock
@@ -72,8 +73,8 @@ const (
 	Gone      // who waited has gone
 )
 
-// New makes a gate that lets in what each says of one owner, and all in all. Of one
-// owner as many as queue may wait, and as many as crowd in all.
+// New makes a gate that has room for each(owner) of one owner and for all together. At most
+// queue of one owner may wait, and at most crowd together.
 func New[K comparable](each func(K) int64, all int64, queue, crowd int) *Gate[K] {
 	g := &Gate[K]{each: each, all: all, queue: queue, crowd: crowd, sweep: idleLines}
 	g.lines.Store(&map[K]*line[K]{})
@@ -83,8 +84,9 @@ func New[K comparable](each func(K) int64, all int64, queue, crowd int) *Gate[K]
 // PerOwner is a limit that is the same for every owner.
 func PerOwner(n int64) func(string) int64 { return func(string) int64 { return n } }
 
-// Enter lets n of owner in, waiting until the time for it. While it waits,
-// room is called at once and then every so often: it may end what can be ended.
+// Enter lets n of owner in, and waits for room until a time at the latest. Anything but None
+// says why it did not. While it waits, room (which may be nil) is called at once and then four
+// times a second: it may end what can be ended. Whoever was let in calls Leave.
 func (g *Gate[K]) Enter(ctx context.Context, owner K, n int64, until time.Time, room func(Lack)) Lack {
 	w, why := g.Join(owner, n)
 	if w == nil {
@@ -114,7 +116,7 @@ func (g *Gate[K]) Join(owner K, n int64) (w *Waiter[K], why Lack) {
 	return w, why
 }
 
-// queueUp is join for one who has the lock, and stays pressed while it waits.
+// queueUp is Join under the lock. Who waits stays counted in pressed.
 func (g *Gate[K]) queueUp(l *line[K], n int64) (w *Waiter[K], why Lack) {
 	if len(l.wait) > 0 || g.short {
 		why = g.lacks(l, n)
@@ -191,7 +193,7 @@ func (g *Gate[K]) Await(ctx context.Context, w *Waiter[K], until time.Time, room
 	}
 }
 
-// tryAgain is how often one who waits looks for something to end.
+// tryAgain is how long one who waits leaves between two looks for something to end.
 const tryAgain = 250 * time.Millisecond
 
 // Leave takes n of owner out, as much as was let in.
@@ -199,7 +201,7 @@ func (g *Gate[K]) Leave(owner K, n int64) {
 	g.Shrink(owner, n, 0)
 }
 
-// Shrink takes out a part of what was let in as from: all but to.
+// Shrink takes out all but to of what was let in as from.
 func (g *Gate[K]) Shrink(owner K, from, to int64) {
 	l := (*g.lines.Load())[owner] // it stays: something of it is in
 	g.free(l, l.share(g, from)-l.share(g, to))
