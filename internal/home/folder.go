@@ -204,9 +204,9 @@ func cannotMake(err error) error {
 	}
 }
 
-// Hindrance says what on this machine keeps the home from being used by uid: a disk
+// hindrance says what on this machine keeps the home from being used by uid: a disk
 // that is full or mounted read-only, a file of another user. Empty when none is known.
-func (f Folder) Hindrance(uid int) string {
+func (f Folder) hindrance(uid int) string {
 	if readOnly(f.Dir) {
 		return f.Dir + " is mounted read-only: make it writable, or choose another home: kimbap --home DIR"
 	}
@@ -225,7 +225,7 @@ func (f Folder) Hindrance(uid int) string {
 // used by uid.
 func (f Folder) Hindered(err error, uid int) error {
 	var known *runtime.Error
-	if why := f.Hindrance(uid); why != "" && errors.As(err, &known) {
+	if why := f.hindrance(uid); why != "" && errors.As(err, &known) {
 		known.Hint = why
 	}
 	return err
