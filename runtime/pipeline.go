@@ -62,7 +62,7 @@ func New(o Options) (*Pipeline, error) {
 // A panic in any stage is a denial: it is recorded and returned as
 // CodeInternal.
 func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err error) {
-	rec, reached := p.begin(req), StageApproval
+	rec, reached := p.begin(req), StageApproval // reached is what a panic interrupts, for the ticket: see finish
 	defer func() { err = p.end(rec, req, out, recover(), overdue(ctx, err)) }()
 
 	if err = p.o.Trail.Ready(); err != nil {
