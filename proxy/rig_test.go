@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(bothEngines{m}) }
@@ -122,11 +123,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	for end := time.Now().Add(patience); server.Addr() == nil; time.Sleep(50 * time.Microsecond) { // a test may be over before it serves
-		if time.Now().After(end) {
-			t.Fatal("the proxy does not serve")
-		}
-	}
+	runtimetest.Eventually(t, "the proxy serves", func() bool { return server.Addr() != nil }) // a test may be over before
 	return &rig{t: t, server: server, addr: ln.Addr().String(), stages: st, roots: ca.roots}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // connect opens a raw tunnel.
@@ -274,11 +275,7 @@ func TestTunnelLimits(t *testing.T) {
 // eventually tries until it holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(patience); !holds(); {
-		if time.Now().After(end) {
-			r.t.Fatalf("%s: not within %s", what, patience)
-		}
-	}
+	runtimetest.Eventually(r.t, what, holds)
 }
 
 // websocket is an upstream that upgrades and then says what it hears.

@@ -9,7 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // Long messages that never become whole are of a bounded length, of one caller and of all;
@@ -36,11 +37,7 @@ func TestLongMessagesAreBounded(t *testing.T) {
 	}
 	until := func(want int64) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); held() != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("messages of %d bytes are held, want %d", held(), want)
-			}
-		}
+		runtimetest.Eventually(t, fmt.Sprintf("messages of %d bytes are held", want), func() bool { return held() == want })
 	}
 	half := func(token, length string) net.Conn {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // lockedStore is a store whose database somebody else has locked: no approval ends.
@@ -109,9 +110,7 @@ func TestAnEndThatTheStoreRefusesIsWrittenLater(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			store.lock(false)
-			for end := time.Now().Add(10 * time.Second); store.state(ticket.ID) == approval.Executing && time.Now().Before(end); {
-				time.Sleep(10 * time.Millisecond)
-			}
+			runtimetest.Eventually(t, "it ends", func() bool { return store.state(ticket.ID) != approval.Executing })
 			a, _, _ := store.Approval(t.Context(), runtime.DefaultTenant, ticket.ID)
 			if a.State != state || a.Ended.After(at) || (a.Note == "") != (cause == nil) {
 				t.Errorf("it is %s, ended %s (finished before %s), %q", a.State, a.Ended, at, a.Note)

@@ -48,15 +48,9 @@ func TestAMildIntentIsWrittenAtOnceAndSyncedSoon(t *testing.T) {
 		t.Fatalf("%v, and record %d is durable", err, l.Health().Sequence)
 	}
 	mild(4)
-	for end := time.Now().Add(10 * time.Second); clock.Timers() == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	runtimetest.Eventually(t, "somebody waits for the clock", func() bool { return clock.Timers() > 0 })
 	clock.Advance(100 * time.Millisecond)
-	for end := time.Now().Add(10 * time.Second); l.Health().Sequence != 4; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after a tenth of a second record %d is durable", l.Health().Sequence)
-		}
-	}
+	runtimetest.Eventually(t, "after a tenth of a second record 4 is durable", func() bool { return l.Health().Sequence == 4 })
 	mild(5)
 	audittest.Shut(t, l)
 	if got := l.Health().Sequence; got != 5 {
@@ -84,12 +78,10 @@ func TestWhatAFailedSyncLostIsWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Fail()
-	for end := time.Now().Add(10 * time.Second); l.Ready() == nil; time.Sleep(time.Millisecond) {
+	runtimetest.Eventually(t, "no request goes on after a sync that failed", func() bool {
 		clock.Advance(10 * time.Millisecond)
-		if time.Now().After(end) {
-			t.Fatal("a sync failed, and requests go on")
-		}
-	}
+		return l.Ready() != nil
+	})
 	lost := bytes.Replace(whole, []byte("req_1"), []byte("\x00\x00\x00\x00\x00"), 1)
 	if bytes.Equal(lost, whole) || os.WriteFile(path, lost, 0o600) != nil {
 		t.Fatal("nothing was lost")

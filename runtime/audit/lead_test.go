@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit"
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // A group waits for those who are about to join it only while there are several
@@ -27,7 +28,7 @@ func TestOnlyACrowdIsWaitedFor(t *testing.T) {
 		if l.Crowded() {
 			t.Fatal("one at a time is a crowd")
 		}
-		crowd(l, func(n int) { intend(100*round + 10 + n) })
+		crowd(t, l, func(n int) { intend(100*round + 10 + n) })
 		if !l.Crowded() {
 			t.Fatal("three at a time are no crowd")
 		}
@@ -35,15 +36,14 @@ func TestOnlyACrowdIsWaitedFor(t *testing.T) {
 }
 
 // crowd has three callers wait for one group.
-func crowd(l *audit.Log, intend func(n int)) {
+func crowd(t *testing.T, l *audit.Log, intend func(n int)) {
+	t.Helper()
 	release := l.Hold()
 	var callers sync.WaitGroup
 	for n := range 3 {
 		callers.Go(func() { intend(n) })
 	}
-	for end := time.Now().Add(10 * time.Second); l.Health().Queue < 3 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	runtimetest.Eventually(t, "three intents wait", func() bool { return l.Health().Queue >= 3 })
 	release()
 	callers.Wait()
 }
@@ -72,7 +72,7 @@ func TestACrowdLetsTheMachineGoFirst(t *testing.T) {
 		if got := yields.Load() > 0; got != want {
 			t.Errorf("%s: the machine was let go first: %t", why, got)
 		}
-		crowd(l, intend)
+		crowd(t, l, intend)
 	}
 	intend(1)
 	gave(false, "nobody waited")
@@ -93,7 +93,7 @@ func TestAWriterWithNothingToWriteLetsNobodyGoFirst(t *testing.T) {
 	o := audittest.Options(t.TempDir())
 	o.Yield = func() { yields.Add(1) }
 	l := audittest.Open(t, o)
-	crowd(l, func(n int) {
+	crowd(t, l, func(n int) {
 		if err := l.Intent(t.Context(), audittest.Record(fmt.Sprint("req_", n))); err != nil {
 			t.Error(err)
 		}

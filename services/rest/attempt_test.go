@@ -7,7 +7,6 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
@@ -55,11 +54,7 @@ func TestAConnectionIsForWhoStillWaits(t *testing.T) {
 				for range stays {
 					go ask(t.Context(), stayed)
 				}
-				for end := time.Now().Add(10 * time.Second); dialsAwaited() < 1+stays; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("%s to %s: nobody waits for the dial", proto, speaks)
-					}
-				}
+				runtimetest.Eventually(t, "all of them wait for the dial", func() bool { return dialsAwaited() >= 1+stays })
 				leave()
 				if err := <-left; err == nil {
 					t.Errorf("%s to %s: no error for who left", proto, speaks)

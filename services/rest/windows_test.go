@@ -80,17 +80,8 @@ func crowded(t *testing.T, s *stalls, edit ...func(*rest.Options)) (r *rig, ende
 	}
 	end = sync.OnceFunc(func() { close(s.may) })
 	t.Cleanup(func() { end(); cancel(); busy.Wait() })
-	eventually(t, "all answers to have begun", func() bool { return s.begun.Load() == crowd })
+	runtimetest.Eventually(t, "all answers to have begun", func() bool { return s.begun.Load() == crowd })
 	return r, ended, end
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("waited too long for " + what)
-		}
-	}
 }
 
 // living is what the heap holds, in bytes.
@@ -110,7 +101,7 @@ func TestWindowsOfDecodersAreBoundedPerPrincipal(t *testing.T) {
 		t.Run(coding, func(t *testing.T) {
 			before := living()
 			r, ended, end := crowded(t, &stalls{coding: coding, begin: begin, rest: rests[coding]})
-			eventually(t, "the windows", func() bool { return living()-before > windowsOfOne/2 })
+			runtimetest.Eventually(t, "the windows", func() bool { return living()-before > windowsOfOne/2 })
 			for range 5 {
 				answer, result := r.must(t, of("modest", r.call("GET", "/honest")))
 				if answer.Aborted != nil || result.Unscanned {
@@ -144,7 +135,7 @@ func TestWaitsForAWindowEnd(t *testing.T) {
 				_, err := r.backend.Execute(ctx, of("greedy", r.call("GET", "/stalls")), &runtimetest.Responder{})
 				gone <- err
 			}()
-			eventually(t, "one more", func() bool { return s.begun.Load() == crowd+1 })
+			runtimetest.Eventually(t, "one more", func() bool { return s.begun.Load() == crowd+1 })
 			cancel()
 			if err := <-gone; runtime.CodeOf(err) != runtime.CodeCanceled {
 				t.Errorf("one whose caller went away ended with %v", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
 )
@@ -99,15 +100,9 @@ func TestWhileTheDatabaseCannotBeUsed(t *testing.T) {
 			})
 			is(t, "a statement", err, runtime.CodeStorageBusy, runtime.ReasonStorageUnavailable)
 			c.mends(t)
-			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-				err := db.ChangeLimit(t.Context(), "a", func(full time.Time) time.Time { return full.Add(time.Second) })
-				if err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					t.Fatalf("after it: %v", err)
-				}
-			}
+			runtimetest.Within(t, 30*time.Second, "a statement after it", func() bool {
+				return db.ChangeLimit(t.Context(), "a", func(full time.Time) time.Time { return full.Add(time.Second) }) == nil
+			})
 		})
 	}
 }
@@ -248,14 +243,10 @@ func TestASilentServerIsWaitedForOnce(t *testing.T) {
 	}
 	line.Cut()
 	line.Mend()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := db.Changes(t.Context()); err == nil { // which asks however silent it is
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody finds out that it answers again")
-		}
-	}
+	runtimetest.Within(t, 30*time.Second, "somebody finds out that it answers again", func() bool {
+		_, err := db.Changes(t.Context()) // which asks however silent it is
+		return err == nil
+	})
 	if _, err := db.CheckValue(t.Context()); err != nil {
 		t.Errorf("after it: %v", err)
 	}

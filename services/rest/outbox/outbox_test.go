@@ -3,13 +3,17 @@ package outbox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,17 +55,14 @@ func (w *wireDouble) Close() error { return nil }
 // wrote returns the writes once there are n.
 func (w *wireDouble) wrote(t *testing.T, n int) []string {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	var writes []string
+	runtimetest.Eventually(t, fmt.Sprintf("%d writes", n), func() bool {
 		w.mu.Lock()
-		writes := append([]string(nil), w.writes...)
-		w.mu.Unlock()
-		if len(writes) >= n {
-			return writes
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d writes, not %d", len(writes), n)
-		}
-	}
+		defer w.mu.Unlock()
+		writes = slices.Clone(w.writes)
+		return len(writes) >= n
+	})
+	return writes
 }
 
 func outboxOver(t *testing.T, crowded bool, ends int) (*Conn, *wireDouble) {
@@ -116,13 +117,10 @@ func TestAFailedWriteEndsTheConnection(t *testing.T) {
 		if _, err := o.Write([]byte("a")); !crowded && !errors.Is(err, broken) {
 			t.Errorf("the write itself: %v", err)
 		}
-		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			if _, err := o.Read(nil); errors.Is(err, broken) {
-				break
-			} else if time.Now().After(end) {
-				t.Fatalf("crowded %v, reading: %v", crowded, err)
-			}
-		}
+		runtimetest.Eventually(t, fmt.Sprintf("crowded %v, reading fails", crowded), func() bool {
+			_, err := o.Read(nil)
+			return errors.Is(err, broken)
+		})
 		if _, err := o.Write([]byte("b")); !errors.Is(err, broken) {
 			t.Errorf("crowded %v, the next write: %v", crowded, err)
 		}
