@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
@@ -102,7 +103,7 @@ func TestAScriptThatFindsNoTurnAfterAYesIsPaused(t *testing.T) {
 	var err error
 	ended, others := make(chan struct{}), sync.WaitGroup{}
 	go func() { defer close(ended); got, err = b.runner.Execute(t.Context(), script) }()
-	waitFor(t, "it waits", func() bool { return b.pauses() == 1 })
+	runtimetest.Eventually(t, "it waits", func() bool { return b.pauses() == 1 })
 	others.Go(func() { _, _ = b.runner.Execute(t.Context(), script) })
 	<-running
 	ctx, leave := context.WithCancel(t.Context())
@@ -113,7 +114,7 @@ func TestAScriptThatFindsNoTurnAfterAYesIsPaused(t *testing.T) {
 	})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	waitFor(t, "there is no room", func() bool {
+	runtimetest.Eventually(t, "there is no room", func() bool {
 		_, err := b.runner.Execute(gone, script)
 		return runtime.CodeOf(err) == runtime.CodeRateLimited
 	})

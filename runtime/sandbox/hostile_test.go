@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
@@ -22,18 +23,6 @@ type counted struct {
 func (c *counted) Kill() {
 	c.machine.Kill()
 	c.once.Do(func() { c.living.Add(-1) })
-}
-
-// waitFor returns when a condition holds; it fails the test when it never does.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 2000 {
-		if holds() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
 }
 
 func (b *bench) pauses() int {
@@ -67,8 +56,8 @@ func TestScriptsThatWaitForPeopleKeepFewProcesses(t *testing.T) {
 			_, _ = b.runner.Execute(ctx, sandbox.Script{Source: "x", Wait: time.Hour, Caller: runtime.Caller{Token: runtime.NewSecret(fmt.Sprint(i))}})
 		})
 	}
-	waitFor(t, "all wait", func() bool { return b.pauses() == scripts })
-	waitFor(t, "at most two processes", func() bool { return living.Load() <= 2 })
+	runtimetest.Eventually(t, "all wait", func() bool { return b.pauses() == scripts })
+	runtimetest.Eventually(t, "at most two processes", func() bool { return living.Load() <= 2 })
 	stop()
 	ended.Wait()
 }
@@ -110,7 +99,7 @@ func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
 		_, _ = b.runner.Execute(ctx, sandbox.Script{Source: "x", Wait: time.Hour, Caller: me})
 		close(ended)
 	}()
-	waitFor(t, "it waits", func() bool { return b.pauses() == 1 })
+	runtimetest.Eventually(t, "it waits", func() bool { return b.pauses() == 1 })
 	b.store.mu.Lock()
 	id := ""
 	for id = range b.store.rows {
@@ -120,7 +109,7 @@ func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
 	_, refused := b.runner.Resume(t.Context(), sandbox.Resumption{ID: id, Caller: me})
 	before := b.pauses()
 	close(awake)
-	waitFor(t, "the one who waited goes on", func() bool { return b.pauses() > before })
+	runtimetest.Eventually(t, "the one who waited goes on", func() bool { return b.pauses() > before })
 	if refused == nil {
 		t.Error("two go on with one execution")
 	}

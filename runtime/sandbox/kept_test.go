@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
@@ -93,14 +94,12 @@ func newRefusing(t *testing.T, late int) (*bench, *refusing) {
 func TestAnEndThatTheStoreRefusesIsKeptLater(t *testing.T) {
 	b, s := newRefusing(t, 0)
 	id, end := b.finished(s, 1)
-	for deadline := time.Now().Add(10 * time.Second); b.store.stateOf(id) != journal.Ended; time.Sleep(10 * time.Millisecond) {
+	runtimetest.Eventually(t, "it is tried again", func() bool {
 		if got := b.status(id); string(got.Value) != string(end.Value) {
 			t.Fatalf("meanwhile: %+v", got)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("it is not tried again")
-		}
-	}
+		return b.store.stateOf(id) == journal.Ended
+	})
 	b.restart("1:a") // which has nothing of it in memory
 	if got := b.status(id); string(got.Value) != string(end.Value) {
 		t.Errorf("as it is kept: %+v", got)
@@ -142,11 +141,7 @@ func TestAResultThatIsGivenUpIsNotSaidToRun(t *testing.T) {
 			first, end := b.finished(s, 1000)
 			given := giveUp(b, s, first)
 			made := len(b.effects())
-			for deadline := time.Now().Add(10 * time.Second); b.status(given).Kind != frame.KindInterrupted; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("it stands as %+v", b.status(given))
-				}
-			}
+			runtimetest.Eventually(t, "it is interrupted", func() bool { return b.status(given).Kind == frame.KindInterrupted })
 			for how, got := range map[string]sandbox.Result{"status": b.status(given), "resumed": b.resume(given, 0)} {
 				if got.Kind != frame.KindInterrupted || !strings.Contains(got.Error, "has ended") || got.Paused != nil || got.ExecutionID != given {
 					t.Errorf("%s: %+v", how, got)
@@ -177,11 +172,7 @@ func TestAResultThatWasGivenUpIsNotRunAgainAfterARestart(t *testing.T) {
 			b, s := newRefusing(t, 1)
 			first, _ := b.finished(s, 1000)
 			given := giveUp(b, s, first)
-			for deadline := time.Now().Add(10 * time.Second); b.status(given).Kind != frame.KindInterrupted; time.Sleep(10 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("it stands as %+v", b.status(given))
-				}
-			}
+			runtimetest.Eventually(t, "it is interrupted", func() bool { return b.status(given).Kind == frame.KindInterrupted })
 			s.arm(0)
 			made := len(b.effects())
 			b.restart("2:b")

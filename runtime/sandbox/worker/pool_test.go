@@ -2,10 +2,12 @@ package worker_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
@@ -23,11 +25,7 @@ func pool(t *testing.T, size int, idle time.Duration) *worker.Pool {
 // holds waits until so many workers wait in the pool.
 func holds(t *testing.T, p *worker.Pool, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); p.Ready() != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d workers are ready, want %d", p.Ready(), want)
-		}
-	}
+	runtimetest.Eventually(t, fmt.Sprintf("%d workers are ready", want), func() bool { return p.Ready() == want })
 }
 
 // use runs one script in a worker of the pool and tells whose process it was.
