@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newLinkCommand(c *cli) *cobra.Command {
@@ -33,6 +36,9 @@ client_secret and refresh_token) can be piped in.`,
 		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
+				return usage("kimbap service install "+runtime.Quote(args[0])+", then: kimbap link NAME", "%s is a file, and a service is linked by its name", args[0])
+			}
 			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				var linked app.Linked
 				var err error
@@ -67,6 +73,7 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 	if err != nil {
 		return app.Linked{}, err
 	}
+	defer c.warnOfGrant(ctx, s)()
 	secret, signedIn, err := c.key(ctx, a, s, name, file, f)
 	if err != nil {
 		return app.Linked{}, err
@@ -85,6 +92,24 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 		c.say("what you granted stays in your account at the provider: it could not be given back, or the stored grant would end with it")
 	}
 	return linked, err
+}
+
+// warnOfGrant tells whoever presses Ctrl-C while a provider is asked for a grant, or is given
+// one back, what a second one would leave, until done is called.
+func (c *cli) warnOfGrant(ctx context.Context, s *app.SignsIn) (done func()) {
+	const soon = 300 * time.Millisecond // else it ends by itself, with nothing granted
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-over:
+		case <-time.After(soon):
+			c.say("ending: the provider is asked to take back what you granted; Ctrl-C again ends at once, and leaves it in your account there")
+		}
+	})
+	if s == nil { // nobody signs in
+		stop()
+	}
+	return func() { stop(); close(over) }
 }
 
 func (c *cli) sayLinked(l app.Linked) {

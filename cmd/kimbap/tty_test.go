@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
 )
 
 // A question that is over before it is asked reads nothing: it would hide what is typed at
@@ -20,5 +25,24 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 	case <-asked:
 		t.Error("it is asked")
 	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// Whoever presses Ctrl-C while a provider is asked hears what a second one would leave there;
+// who signs in nowhere, or is done at once, hears nothing.
+func TestCtrlCWhileAProviderIsAskedSaysWhatItLeaves(t *testing.T) {
+	said, to := io.Pipe()
+	c := &cli{err: to}
+	for _, s := range []*app.SignsIn{nil, {}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := c.warnOfGrant(ctx, s)
+		cancel()
+		if s != nil {
+			line, err := bufio.NewReader(said).ReadString('\n')
+			if err != nil || !strings.Contains(line, "Ctrl-C again ends at once, and leaves it in your account") {
+				t.Errorf("%q %v", line, err)
+			}
+		}
+		done()
 	}
 }
