@@ -20,7 +20,7 @@ func (c *cli) problems(err error, what string) error {
 	case what == "":
 		return err
 	}
-	return &failure{what: what, exit: exitOfProblems(list)}
+	return &failure{what: what, fix: "correct what is listed, and check again", exit: exitOfProblems(list)}
 }
 
 // listProblems prints the problems as data.

@@ -70,6 +70,9 @@ func strayWord(root *cobra.Command, words []string) error {
 	if word == "" || strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // which cobra adds later
 		return nil
 	}
+	if slices.ContainsFunc(cmd.Commands(), func(sub *cobra.Command) bool { return sub.Name() == word }) {
+		return nil // behind a flag that is none, whose value it could have been
+	}
 	own := (*failure)(nil)
 	if errors.As(cmd.Args(cmd, []string{word}), &own) {
 		return own

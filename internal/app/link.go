@@ -201,7 +201,7 @@ func (a *App) toUnlink(name string) (*services.Service, error) {
 		return s, nil
 	}
 	if a.fault == nil {
-		return nil, a.unknownService(name)
+		return nil, a.notLinked(name)
 	}
 	if data, err := catalog.Read(name); err == nil {
 		return services.Parse(name+".yaml", data)
@@ -212,7 +212,15 @@ func (a *App) toUnlink(name string) (*services.Service, error) {
 			Hint: "kimbap vault list, then: kimbap vault remove NAME", Err: a.fault,
 		}
 	}
-	return nil, a.unknownService(name)
+	return nil, a.notLinked(name)
+}
+
+// notLinked is the error of a service that is not there to be forgotten: to install it would
+// be the opposite.
+func (a *App) notLinked(name string) error {
+	e := *runtime.AsError(a.unknownService(name))
+	e.Hint = "kimbap service list"
+	return &e
 }
 
 // linkedElsewhere reports whether another tenant has a credential of that name.

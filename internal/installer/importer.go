@@ -41,7 +41,7 @@ func ImportFile(i Import) (*Imported, error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + i.From, Hint: "check the path", Err: err}
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + i.From, Hint: "check the path"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the folder of the description: %w", err)

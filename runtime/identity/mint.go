@@ -90,7 +90,7 @@ func (i *Identity) mayMint(creator *runtime.Principal, g *Grant) error {
 		}
 	}
 	for _, scope := range g.Scopes {
-		if !isName(strings.ReplaceAll(string(scope), "*", "a")) {
+		if !isName(strings.ReplaceAll(string(scope), "*", "a")) || strings.HasPrefix(string(scope), "-") { // a flag, taken for the value of --scope
 			return invalid(fmt.Sprintf("%q is not a scope: a scope is an action's name in which * stands for any characters", scope), "--scope 'github.list-*'", `"scopes": ["github.list-*"]`)
 		}
 		if !covers(creator.Scopes, scope) {
