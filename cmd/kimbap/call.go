@@ -68,7 +68,7 @@ func newCallCommand(c *cli) *cobra.Command {
 			}
 			c.piped = false // the words are read again
 			service, _, _ := strings.Cut(ref, ".")
-			return c.with(cmd.Context(), app.Options{Create: true, Only: []string{service}, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: true, Only: []string{service}, Dir: c.dir(), StartLocked: sendsNothing(args)}, func(ctx context.Context, a *app.App) error {
 				action, err := a.Action(ref)
 				if err != nil {
 					return err
@@ -77,6 +77,14 @@ func newCallCommand(c *cli) *cobra.Command {
 			})
 		},
 	}
+}
+
+// sendsNothing reports whether a call seems to be for looking only, which needs no key: it
+// may be done while the vault is locked. An argument can have such a text too.
+func sendsNothing(args []string) bool {
+	return slices.ContainsFunc(args, func(word string) bool {
+		return strings.HasPrefix(word, "--dry-run") || word == "--help" || word == "-h"
+	})
 }
 
 // actionNamed finds the action among the raw words: the first that is neither
@@ -121,6 +129,9 @@ func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *
 	}
 	if f.dryRun {
 		return c.dryRun(a, action, args)
+	}
+	if why := a.Locked(); why != nil {
+		return why
 	}
 	return c.execute(ctx, a, action, args, f)
 }

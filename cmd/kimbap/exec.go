@@ -76,7 +76,7 @@ func newExecCommand(c *cli) *cobra.Command {
 				c.ahead = app.StartAhead(c.executable, c.env)
 				defer c.ahead.Stop()
 			}
-			o := app.Options{Create: f.resume == "", Ahead: c.ahead, Dir: c.dir()}
+			o := app.Options{Create: f.resume == "", Ahead: c.ahead, Dir: c.dir(), StartLocked: f.check}
 			if f.resume == "" {
 				o.Only = app.ServicesOf(source)
 			}
