@@ -41,7 +41,16 @@ func (c *cli) offers(root *cobra.Command) {
 			_ = offering(root, path).RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(runtime.RecordWords(flag), cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	for path, words := range map[string][]string{
+		"--output": {"text", "json", "yaml"}, "env --shell": {"sh", "fish", "pwsh", "cmd", "dotenv", "docker", "json"}, "proxy --auth": {"local", "token"},
+	} {
+		command, flag, _ := strings.Cut(path, "--")
+		cmd := root
+		if command != "" {
+			cmd = offering(root, strings.TrimSpace(command))
+		}
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
 }
 
 // offering is the command at a path, which there must be.

@@ -25,6 +25,9 @@ func execute(ctx context.Context, c *cli) int {
 		switch sub.Name() { // both show help to any word
 		case "completion":
 			sub.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			if bash, _, err := sub.Find([]string{"bash"}); err == nil {
+				c.withoutPackage(bash)
+			}
 		case "help":
 			sub.Args = isCommand
 		}
