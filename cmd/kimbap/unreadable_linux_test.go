@@ -63,6 +63,22 @@ func TestAFileThatCannotBeReadKeepsTheOldState_CR010(t *testing.T) {
 	}
 }
 
+// A database that may be read and not written is said to be that, with what helps.
+func TestAHomeThatCannotBeWrittenIsSaidToBeThat(t *testing.T) {
+	u := newPlainUser(t)
+	out, err := u.command("A=b", u.kimbap(), "init", "-q").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	home := filepath.Join(u.dir, ".kimbap")
+	check(t, os.Chmod(home, 0o500))
+	t.Cleanup(func() { _ = os.Chmod(home, 0o700) })
+	out, err = u.command("A=b", u.kimbap(), "token", "list").CombinedOutput()
+	if said := string(out); err == nil || !strings.Contains(said, "cannot be written") || !strings.Contains(said, "fix:   chmod -R u+rwX "+home) {
+		t.Errorf("%v\n%s", err, said)
+	}
+}
+
 // A home in a folder that the user may not enter is said to be that: there is nothing
 // to correct in a file.
 func TestAHomeOutOfReachIsNoMistakeInAFile(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -43,6 +44,12 @@ func (db *DB) fault(doing string, err error) error {
 				Code: runtime.CodeStorageBusy, Msg: "what this home stores was moved to another database meanwhile",
 				Hint: "try again", Err: fmt.Errorf("%s: %w", doing, err),
 			}
+		}
+	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN:
+		return &runtime.Error{
+			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+			Msg:  fmt.Sprintf("the database %s, or its folder, cannot be written", db.path),
+			Hint: "chmod -R u+rwX " + runtime.Quote(filepath.Dir(db.path)) + "; or look whether the disk is mounted read-only", Err: err,
 		}
 	case codes.SQLITE_INTERRUPT:
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
