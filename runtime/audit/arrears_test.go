@@ -496,7 +496,7 @@ func TestMuchThatWasMissedGoesInParts(t *testing.T) {
 	var reports []audit.Arrears
 	o.OnArrears = func(a audit.Arrears) { reports = append(reports, a) }
 	l = audittest.Open(t, o)
-	if err := l.Intent(t.Context(), audittest.Record("req_1")); err == nil || !strings.Contains(fmt.Sprint(runtime.AsError(err).Hint), "goes on by itself") {
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err == nil || !strings.Contains(fmt.Sprint(runtime.AsError(err).Hint), "what serves goes on by itself, give any other command again") {
 		t.Errorf("%v", err)
 	}
 	if err := audittest.Step(clock, func() bool { return l.Ready() == nil }); err != nil {

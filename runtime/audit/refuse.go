@@ -40,7 +40,7 @@ func fix(err error) string {
 	case errors.As(err, &known) && known.Hint != "":
 		return known.Hint
 	case errors.Is(err, errArrears):
-		return "wait until the sink has what it missed; kimbap goes on by itself"
+		return "wait until the sink has what it missed; what serves goes on by itself, give any other command again"
 	case errors.As(err, &unread):
 		return "records that a required audit sink lacks cannot be read, kimbap status says which file: repair the disk, or move that file out of the audit folder; kimbap then goes on by itself, without what was in it"
 	case noTurn(err):
@@ -48,7 +48,7 @@ func fix(err error) string {
 	case errors.As(err, &failed) && refused(err):
 		return "an audit sink that is required refuses a record, kimbap status says which one: see why, or take the sink out of audit.sinks"
 	case errors.As(err, &failed):
-		return "see to the required audit sink that fails, kimbap status says which one; kimbap goes on by itself"
+		return "see to the required audit sink that fails, kimbap status says which one; what serves goes on by itself then, give any other command again"
 	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
