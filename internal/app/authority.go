@@ -183,7 +183,7 @@ func (s signing) permits(authority string) error {
 }
 
 // refreshCA takes up a root that `kimbap ca rotate` has made.
-func (a *App) refreshCA(ctx context.Context, s signing) {
+func (a *App) refreshCA(s signing) {
 	ca, err := s.open()
 	if err != nil {
 		return
@@ -205,8 +205,8 @@ func (a *App) refreshCA(ctx context.Context, s signing) {
 	a.writeState()
 	if now := ca.Fingerprint(); now != before {
 		a.o.Log.Info().Str("fingerprint", now).Msg("took up a new root")
-		if err := a.trail.Event(ctx, record.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
-			a.o.Log.Error().Err(err).Msg("new root not recorded")
+		if err := a.told(record.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
+			a.o.Log.Error().Err(err).Msg("the record of a new root is late")
 		}
 	}
 }

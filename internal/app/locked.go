@@ -154,7 +154,7 @@ func (a *App) dropLive() {
 func (a *App) unlock(ctx context.Context) {
 	err := a.takeKey(ctx)
 	if err == nil {
-		err = a.trail.Event(ctx, record.Event{Kind: "vault.unlock", Principal: "kimbap"})
+		err = a.inLedger(ctx, record.Event{Kind: "vault.unlock", Principal: "kimbap"}) // no request passes before the sinks have all
 	}
 	was := a.Locked()
 	if err == nil {

@@ -191,6 +191,32 @@ func TestWhatTakesARightAwayIsFollowedWhileASinkHangs(t *testing.T) {
 	}
 }
 
+// A proxy uses the vault again while its required sink hangs: it passes no request before the
+// sink has all, and what comes behind the record, as the next lock, does not wait for it.
+func TestAnUnlockIsFollowedWhileASinkHangs(t *testing.T) {
+	t.Parallel()
+	var hanging atomic.Bool
+	place := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if hanging.Load() && r.Header.Get("Kimbap-Audit-Slot") != app.SlotCLI {
+			<-r.Context().Done() // kimbap waits no longer
+		}
+	}))
+	t.Cleanup(place.Close)
+	k := apptest.New(t, apptest.Options{Config: "audit: {sinks: [{type: webhook, url: \"" + place.URL + "\", mode: required}]}\n"})
+	person := k.Open(t, "")
+	state := func() string { return k.App.Proxies()[0].Locked }
+	if _, err := person.LockVault(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, time.Minute, "the lock", func() bool { return state() != "" })
+	hanging.Store(true)
+	if err := person.UnlockVault(t.Context(), runtime.Secret{}); err != nil {
+		t.Fatal(err)
+	}
+	apptest.Within(t, 20*time.Second, "the end of the lock", func() bool { return state() == "" })
+}
+
 // A command that keeps its turn at the trail, as one that was stopped or waits for a sink that
 // hangs, keeps nobody from locking, nor from asking how things are. The lock is recorded when
 // its turn comes.

@@ -166,7 +166,7 @@ func (p proxied) configured() {
 func (p proxied) reloaded() { p.server.Reloaded() }
 
 func (p proxied) look(ctx context.Context) {
-	p.a.refreshCA(ctx, p.signing)
+	p.a.refreshCA(p.signing)
 	p.a.run.lease.Look(ctx) // before tunnels are closed because of a token that slept
 	p.server.Recheck(ctx)
 	p.a.pass.Look(ctx)
