@@ -121,3 +121,75 @@ func TestAnActionThatChangedWhileItWaitedIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// So is one that its body, asked for by a rule that is new, makes another.
+func TestABodyThatIsReadAfterTheWaitMakesNoOtherAction(t *testing.T) {
+	other := runtimetest.Action()
+	other.Ref = "notes.delete-note"
+	for name, now := range map[string]*runtime.Action{"same": runtimetest.Action(), "another": other} {
+		waited, read, executed := false, false, 0
+		s := &runtimetest.Stages{}
+		s.OnDecide = func(runtime.Question) runtime.Verdict {
+			switch {
+			case !waited:
+				return ask(runtime.Question{})
+			case !read:
+				return runtime.Verdict{NeedBody: true}
+			}
+			return runtime.Verdict{Effect: runtime.EffectAllow}
+		}
+		s.OnResolve = func(*runtime.Request) (runtime.Resolved, error) {
+			if read {
+				return runtime.Resolved{Action: now}, nil
+			}
+			return runtime.Resolved{Action: runtimetest.Action()}, nil
+		}
+		s.OnAwait = func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) {
+			waited = true
+			return runtime.Ticket{ID: "apr_1"}, nil
+		}
+		s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			executed++
+			return runtime.Result{}, nil
+		}
+		err := pipeline(t, s).Do(t.Context(), &runtime.Request{Read: func() error { read = waited; return nil }}, &runtimetest.Responder{})
+		if same := name == "same"; same != (err == nil && executed == 1) || !same && (err == nil || runtime.AsError(err).Reason != runtime.ReasonPolicyChanged) {
+			t.Errorf("%s: executed %d times, %v", name, executed, err)
+		}
+	}
+}
+
+// Before a call is repeated its caller is identified again, and the credential opened anew: a
+// token that was revoked meanwhile, or a vault that was locked, ends it.
+func TestARepeatedCallNeedsItsCallerAndItsCredential(t *testing.T) {
+	gone := &runtime.Error{Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonTokenRevoked}
+	locked := &runtime.Error{Code: runtime.CodeVaultLocked, Reason: runtime.ReasonLocked}
+	for _, want := range []*runtime.Error{gone, locked} {
+		executing := false
+		s := &runtimetest.Stages{}
+		s.OnIdentify = func(runtime.Caller) (runtime.Principal, error) {
+			if executing && want == gone {
+				return runtime.Principal{}, gone
+			}
+			return runtimetest.Principal(), nil
+		}
+		s.OnCredential = func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) {
+			if executing && want == locked {
+				return runtime.Credential{}, locked
+			}
+			return runtime.Credential{}, nil
+		}
+		var again error
+		s.OnExecute = func(ctx context.Context, call *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+			executing = true
+			again = call.Again(ctx)
+			return runtime.Result{}, nil
+		}
+		if err := pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}); err != nil {
+			t.Fatal(err)
+		}
+		if again == nil || runtime.AsError(again).Reason != want.Reason {
+			t.Errorf("%s: %v", want.Reason, again)
+		}
+	}
+}
