@@ -69,7 +69,7 @@ client_secret and refresh_token) can be piped in.`,
 // link gets the key of a service and stores it. A grant that a person has just given and that is
 // not stored goes back.
 func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signInFlags, check bool) (app.Linked, error) {
-	s, err := a.SignsIn(ctx, name)
+	s, err := a.SignIns().For(ctx, name)
 	if err != nil {
 		return app.Linked{}, err
 	}
@@ -85,7 +85,7 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 	if err == nil || !signedIn {
 		return linked, err
 	}
-	switch a.GiveBackNew(ctx, s, secret) {
+	switch a.SignIns().GiveBackNew(ctx, s, secret) {
 	case app.GrantGiven:
 		c.say("what you granted was given back to the provider")
 	case app.GrantAlive:

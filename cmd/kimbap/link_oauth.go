@@ -38,7 +38,7 @@ func (f *signInFlags) given() bool {
 }
 
 // key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
-func (c *cli) key(ctx context.Context, a *app.App, s *app.SignsIn, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
+func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
 	if s == nil || f.token || !f.given() && (file != "" || !c.inTTY) {
 		secret, err = c.keyInHand(ctx, a, s, name, file, f)
 		return secret, false, err
@@ -47,12 +47,12 @@ func (c *cli) key(ctx context.Context, a *app.App, s *app.SignsIn, name, file st
 	if err != nil {
 		return runtime.Secret{}, false, err
 	}
-	secret, err = a.SignIn(ctx, s, app.SignIn{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere})
+	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere})
 	return secret, err == nil, err
 }
 
 // keyInHand is a key that somebody has: no sign-in is needed for it.
-func (c *cli) keyInHand(ctx context.Context, a *app.App, s *app.SignsIn, name, file string, f *signInFlags) (runtime.Secret, error) {
+func (c *cli) keyInHand(ctx context.Context, a *app.App, s *app.SignInOffer, name, file string, f *signInFlags) (runtime.Secret, error) {
 	what := "key for " + name
 	switch {
 	case s == nil && (f.given() || f.token):
@@ -101,7 +101,7 @@ func parseOAuthFile(data []byte) (oauthFile, bool) {
 
 // oauthClient is who kimbap is at the provider: as the flags say, as the stored grant has it,
 // or as somebody types it.
-func (c *cli) oauthClient(ctx context.Context, s *app.SignsIn, f *signInFlags) (app.OAuthClient, error) {
+func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlags) (app.OAuthClient, error) {
 	switch {
 	case f.client != "":
 		data, err := os.ReadFile(f.client)
@@ -138,7 +138,7 @@ func (c *cli) oauthClient(ctx context.Context, s *app.SignsIn, f *signInFlags) (
 
 // grantOrToken reads what is piped or in a file: a grant of elsewhere, in JSON, or an access
 // token.
-func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignsIn, file, what string) (runtime.Secret, error) {
+func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignInOffer, file, what string) (runtime.Secret, error) {
 	data, err := c.readAll(ctx, file, what)
 	if err != nil {
 		return runtime.Secret{}, err
@@ -153,7 +153,7 @@ func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignsIn, file
 	if !ok || f.RefreshToken == "" {
 		return runtime.Secret{}, usage("kimbap link "+s.Service+" --client FILE, which signs in", "the JSON holds no client_id with a refresh_token")
 	}
-	return a.GrantFrom(ctx, s, app.OAuthClient{ID: f.ClientID, Secret: runtime.NewSecret(f.ClientSecret)}, runtime.NewSecret(f.RefreshToken))
+	return a.SignIns().Renew(ctx, s, app.OAuthClient{ID: f.ClientID, Secret: runtime.NewSecret(f.ClientSecret)}, runtime.NewSecret(f.RefreshToken))
 }
 
 // readAll reads a file, or stdin, up to what a secret may be long.

@@ -208,7 +208,7 @@ func (s apiOperator) RemoveSecret(ctx context.Context, who runtime.Principal, na
 	if err != nil {
 		return err
 	}
-	if seat.GiveBackStored(ctx, name) == GrantAlive { // the answer has no place for it
+	if seat.SignIns().GiveBack(ctx, name) == GrantAlive { // the answer has no place for it
 		s.a.o.Log.Warn().Str("credential", name).Str("tenant", string(who.Tenant)).Msg("an OAuth grant is removed and could not be given back: take it away in the account at its provider")
 	}
 	removed, err := seat.RemoveSecret(ctx, name)

@@ -121,7 +121,7 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}
-	if ended := a.endedGrants(ctx); len(ended) > 0 {
+	if ended := a.SignIns().Ended(ctx); len(ended) > 0 {
 		return Finding{"credentials", "warn", "the provider has ended the grant of " + strings.Join(ended, ", "), refusedFix + ended[0]}
 	}
 	refused, err := a.refusedKeys(ctx)

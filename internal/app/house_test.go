@@ -46,6 +46,7 @@ var plan = map[string]room{
 	"internal/call":            {4, []string{"runtime", "classifier", "services", "services/jq", "services/rest", "services/request"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/database":        {4, []string{"runtime", "runtime/store/postgres", "runtime/store/sqlite", "runtime/store/tables", "internal/home", "internal/roster"}},
+	"internal/signin":          {4, []string{"runtime", "runtime/connector", "runtime/vault", "services", "services/catalog"}},
 	"internal/neighbours":      {4, []string{"runtime", "internal/home"}},
 	"internal/workers":         {4, []string{"certs", "runtime/sandbox", "runtime/sandbox/frame", "runtime/sandbox/worker"}},
 	"internal/mask":            {4, []string{"runtime", "runtime/audit/record", "runtime/connector", "services/rest/scrub"}},

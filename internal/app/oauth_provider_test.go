@@ -45,13 +45,13 @@ func TestASilentProviderHoldsNoConnection(t *testing.T) {
 	}()
 	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", "https://"+silent.Addr().String()+"/token", 1)}})
 	owner := k.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
+	s, err := owner.SignIns().For(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range tries {
 		short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		if _, err := owner.GrantFrom(short, s, app.OAuthClient{ID: "c"}, runtime.NewSecret("refresh")); err == nil {
+		if _, err := owner.SignIns().Renew(short, s, app.OAuthClient{ID: "c"}, runtime.NewSecret("refresh")); err == nil {
 			t.Error("it gave a grant")
 		}
 		cancel()

@@ -103,11 +103,11 @@ var (
 // signIn has a person sign in for mail, and links it; try tries the key.
 func signIn(t *testing.T, owner *app.App, client app.OAuthClient, try bool) {
 	t.Helper()
-	s, err := owner.SignsIn(t.Context(), "mail")
+	s, err := owner.SignIns().For(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: client, Show: comesBack(t)})
+	secret, err := owner.SignIns().SignIn(t.Context(), s, app.SignInOptions{Client: client, Show: comesBack(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,11 +149,11 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	owner := k.Open(t, "")
 	signInChecked := func() {
 		t.Helper()
-		s, err := owner.SignsIn(t.Context(), "mail")
+		s, err := owner.SignIns().For(t.Context(), "mail")
 		if err != nil || s == nil || !s.Browser || s.Device || strings.Join(s.Scopes, " ") != "mail.read" {
 			t.Fatalf("%+v %v", s, err)
 		}
-		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: confidential, Show: comesBack(t)})
+		secret, err := owner.SignIns().SignIn(t.Context(), s, app.SignInOptions{Client: confidential, Show: comesBack(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestAServiceThatSignsIn(t *testing.T) {
 	if got := read(); got.Status != http.StatusOK || p.n != 2 {
 		t.Errorf("with the token after it: %d %s, %d tokens", got.Status, got.Body, p.n)
 	}
-	if s, err := owner.SignsIn(t.Context(), "mail"); err != nil || s.Client.ID != "client-1" {
+	if s, err := owner.SignIns().For(t.Context(), "mail"); err != nil || s.Client.ID != "client-1" {
 		t.Errorf("the client is known for the next time: %v %v", s.Client.ID, err)
 	}
 	p.mu.Lock()
@@ -256,7 +256,7 @@ func TestAnotherProviderGetsNothingOfAGrant(t *testing.T) {
 	owner := k.Open(t, "")
 	signIn(t, owner, confidential, false)
 	for service, id := range map[string]string{"mail": "client-1", "evil": "", "worse": "", "calendar": "client-1", "drive": "client-1"} {
-		s, err := owner.SignsIn(t.Context(), service)
+		s, err := owner.SignIns().For(t.Context(), service)
 		if err != nil || s.Client.ID != id || s.Client.Secret.Empty() != (id == "") {
 			t.Errorf("%s: the client of before is %q, %v", service, s.Client.ID, err)
 		}
@@ -275,11 +275,11 @@ func TestAProviderOnThisMachine(t *testing.T) {
 		at := strings.Replace(local.URL, "127.0.0.1", host, 1) + "/token"
 		k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", at, 1)}})
 		owner := k.Open(t, "")
-		s, err := owner.SignsIn(t.Context(), "mail")
+		s, err := owner.SignIns().For(t.Context(), "mail")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)}); err != nil || secret.Empty() {
+		if secret, err := owner.SignIns().SignIn(t.Context(), s, app.SignInOptions{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)}); err != nil || secret.Empty() {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
@@ -292,11 +292,11 @@ func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
 	for _, at := range []string{"https://10.1.2.3/token", "https://169.254.169.254/token", "https://login.inner.test/token"} {
 		k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", at, 1)}, Config: "egress: {private: auto}\n"})
 		owner := k.Open(t, "")
-		s, err := owner.SignsIn(t.Context(), "mail")
+		s, err := owner.SignIns().For(t.Context(), "mail")
 		if err != nil {
 			t.Fatal(err)
 		}
-		secret, err := owner.SignIn(t.Context(), s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)})
+		secret, err := owner.SignIns().SignIn(t.Context(), s, app.SignInOptions{Client: app.OAuthClient{ID: "c"}, Show: comesBack(t)})
 		if err == nil || !secret.Empty() || runtime.AsError(err).Reason != runtime.ReasonNotGranted {
 			t.Errorf("%s: %v", at, err)
 		}
@@ -306,18 +306,18 @@ func TestSS018ProvidersGoThroughTheGuard(t *testing.T) {
 	}
 	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, mailService}})
 	owner := k.Open(t, "")
-	s, err := owner.SignsIn(t.Context(), "mail")
+	s, err := owner.SignIns().For(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
 	short, end := context.WithTimeout(t.Context(), time.Millisecond)
 	defer end()
-	_, err = owner.SignIn(short, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) {}})
+	_, err = owner.SignIns().SignIn(short, s, app.SignInOptions{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) {}})
 	if e := runtime.AsError(err); e.Code != runtime.CodeTimeout || !strings.Contains(e.Hint, "kimbap link mail") {
 		t.Errorf("nobody agrees: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = owner.SignIn(ctx, s, app.SignIn{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) { cancel() }})
+	_, err = owner.SignIns().SignIn(ctx, s, app.SignInOptions{Client: app.OAuthClient{ID: "c"}, Show: func(string, string, string) { cancel() }})
 	if err == nil || ctx.Err() == nil {
 		t.Errorf("%v", err)
 	}

@@ -83,7 +83,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if len(s.Refused) > 0 {
 		s.RefusedFix = refusedFix + s.Refused[0]
 	}
-	if s.Ended = a.endedGrants(ctx); len(s.Ended) > 0 {
+	if s.Ended = a.SignIns().Ended(ctx); len(s.Ended) > 0 {
 		s.EndedFix = refusedFix + s.Ended[0]
 	}
 	s.Anchors = a.Anchors()

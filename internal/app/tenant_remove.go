@@ -80,7 +80,7 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 // was cut off begin again. What was written between the two for requests under way
 // goes at the end; without the folder nothing is sealed for the tenant any more.
 func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(tokens, pending []string, credentials int) error) error {
-	out.Grants = a.giveBackAll(ctx, out.Name) // while its key opens them
+	out.Grants = a.signInsOf(out.Name).GiveBackAll(ctx) // while its key opens them
 	if err := a.store.DropTenant(ctx, out.Name, a.o.Clock(), look); err != nil {
 		return err
 	}

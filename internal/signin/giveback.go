@@ -1,0 +1,78 @@
+package signin
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// returnTime bounds how long providers are waited for, of however many grants.
+const returnTime = 20 * time.Second
+
+// GiveBack tells a provider that the stored grant is not wanted any more. The name is that of a
+// credential, which may be any value. In a locked vault nobody can tell what a value is: one
+// that a service signs in for is taken for a grant.
+func (d Desk) GiveBack(ctx context.Context, name string) connector.Returned {
+	stored, err := d.Vault.List(ctx, d.Tenant)
+	if err != nil {
+		return connector.Nothing // nor can it be removed
+	}
+	for _, e := range stored {
+		if e.Name != name || e.Reference != nil { // whose command is not run for this
+			continue
+		}
+		if d.Vault.Locked() {
+			if d.signsInFor(name) {
+				return connector.Alive
+			}
+			break
+		}
+		became, err := d.Connector.Revoke(ctx, d.Tenant, name)
+		if err != nil {
+			d.Log.Info().Err(err).Str("credential", name).Str("tenant", string(d.Tenant)).Msg("an OAuth grant could not be given back")
+			if became == connector.Nothing && d.signsInFor(name) {
+				became = connector.Alive
+			}
+		}
+		return became
+	}
+	return connector.Nothing
+}
+
+// signsInFor reports whether a service gets the credential of that name by a sign-in.
+func (d Desk) signsInFor(name string) bool {
+	return slices.ContainsFunc(d.Services.Services(), func(s *services.Service) bool {
+		return s.Auth != nil && s.Auth.OAuth != nil && s.Auth.Ref == name
+	})
+}
+
+// GiveBackNew gives back a grant that [Desk.SignIn] got for a service and that was not stored.
+func (d Desk) GiveBackNew(ctx context.Context, of *Offer, grant runtime.Secret) connector.Returned {
+	became, err := d.Connector.Return(context.WithoutCancel(ctx), d.Tenant, of.ref, grant)
+	if err != nil {
+		d.Log.Info().Err(err).Str("credential", of.ref).Msg("an OAuth grant could not be given back")
+	}
+	return became
+}
+
+// GiveBackAll gives back all stored grants, as many as can be in time, and returns the
+// names of those that stay alive at their providers.
+func (d Desk) GiveBackAll(ctx context.Context) (alive []string) {
+	ctx, cancel := context.WithTimeout(ctx, returnTime)
+	defer cancel()
+	stored, err := d.Vault.List(ctx, d.Tenant)
+	if err != nil {
+		return nil
+	}
+	for _, e := range stored {
+		if d.GiveBack(ctx, e.Name) == connector.Alive {
+			alive = append(alive, e.Name)
+		}
+	}
+	slices.Sort(alive)
+	return alive
+}

@@ -1,0 +1,165 @@
+// Package signin gets the keys of services by a sign-in: a person agrees at the provider, in a
+// browser of this machine or on another device, and what is granted can be given back.
+//
+// It stores nothing: a grant is handed over sealed, for whoever stores it. It opens no
+// connection itself; those to providers are the connector's, through the guard.
+//
+// Start reading at [Desk.For], then [Desk.SignIn]; what becomes of a grant that is not wanted
+// any more is [Desk.GiveBack].
+package signin
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// patience is how long a person may take for a sign-in.
+const patience = 10 * time.Minute
+
+// Desk does so for one tenant. All is required. It is safe for concurrent use.
+type Desk struct {
+	Connector *connector.Connector
+	Vault     *vault.Vault
+	Tenant    runtime.Tenant
+	Services  *services.Set
+	Expects   func(net.Addr) // told where a browser comes back to, before it does
+	Log       zerolog.Logger
+}
+
+// Offer is how the key of a service is got by a sign-in.
+type Offer struct {
+	Service string
+	Scopes  []string         // of the service, and those of the grant that is stored: other services may share it
+	Browser bool             // a person can sign in in a browser here
+	Device  bool             // or on another device
+	Client  connector.Client // of the grant that is stored, if it is of the same provider; without an id there is none
+
+	oauth *runtime.OAuth
+	ref   string
+}
+
+// For says how the key of a service is got by a sign-in; nil for a service whose key is
+// pasted.
+func (d Desk) For(ctx context.Context, name string) (*Offer, error) {
+	service, err := d.service(name)
+	if err != nil || service == nil || service.Auth == nil || service.Auth.OAuth == nil {
+		return nil, err
+	}
+	at := service.Auth.OAuth
+	offer := &Offer{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at, ref: service.Auth.Ref}
+	who, granted, err := d.Connector.Stored(ctx, d.Tenant, service.Auth.Ref, at)
+	if err != nil {
+		return nil, err
+	}
+	offer.Client = who
+	for _, scope := range granted {
+		if !slices.Contains(offer.Scopes, scope) {
+			offer.Scopes = append(offer.Scopes, scope)
+		}
+	}
+	return offer, nil
+}
+
+// service is one that is installed, or that the catalogue has.
+func (d Desk) service(name string) (*services.Service, error) {
+	if s, ok := d.Services.Service(name); ok {
+		return s, nil
+	}
+	data, err := catalog.Read(name)
+	if err != nil {
+		return nil, nil // who links it is told
+	}
+	return services.Parse(name+".yaml", data)
+}
+
+// Options are what a sign-in is started with.
+type Options struct {
+	Client connector.Client
+	Scopes []string // instead of those of the service; none: those
+	Device bool
+	Port   int // that the browser comes back to; 0: any
+
+	// Show tells the person where to agree; code is what is typed there, "" in a browser
+	// that comes back to redirect by itself.
+	Show func(url, code, redirect string)
+}
+
+// SignIn has a person sign in at the provider of a service, and returns the grant for
+// whoever stores it. It waits ten minutes for the person.
+func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	scopes := of.Scopes
+	if len(o.Scopes) > 0 {
+		scopes = o.Scopes
+	}
+	grant, err := d.agreed(ctx, of, o, scopes)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		err = &runtime.Error{
+			Code: runtime.CodeTimeout, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
+			Msg: "nobody agreed at the provider in time", Hint: "start again: kimbap link " + runtime.Quote(of.Service), Err: err,
+		}
+	}
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return grant.Seal()
+}
+
+// agreed is what the person has agreed to, in a browser or on another device.
+func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string) (*connector.Grant, error) {
+	if o.Device {
+		way, err := d.Connector.BeginOnDevice(ctx, of.oauth, o.Client, scopes)
+		if err != nil {
+			return nil, err
+		}
+		o.Show(way.URL, way.Code, "")
+		return way.Await(ctx)
+	}
+	back, err := connector.Listen(o.Port)
+	if err != nil {
+		return nil, err
+	}
+	defer back.Close()
+	d.Expects(back.Addr())
+	way := d.Connector.Begin(of.oauth, o.Client, scopes, back.Redirect())
+	o.Show(way.URL, "", back.Redirect())
+	return back.Wait(ctx, way)
+}
+
+// Renew returns the grant of a refresh token that was got elsewhere. It is renewed at once.
+func (d Desk) Renew(ctx context.Context, of *Offer, who connector.Client, refresh runtime.Secret) (runtime.Secret, error) {
+	grant, err := d.Connector.Renewed(ctx, of.oauth, who, refresh)
+	if err != nil {
+		return runtime.Secret{}, err
+	}
+	return grant.Seal()
+}
+
+// Ended are the services whose provider has ended the grant that is stored, by name.
+func (d Desk) Ended(ctx context.Context) (out []string) {
+	if d.Vault.Locked() || d.Connector == nil {
+		return nil
+	}
+	for _, s := range d.Services.Services() {
+		if s.Auth == nil || s.Auth.OAuth == nil {
+			continue
+		}
+		if over, err := d.Connector.Over(ctx, d.Tenant, s.Auth.Ref); err == nil && over { // a vault that cannot be read shows elsewhere
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
