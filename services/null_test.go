@@ -7,6 +7,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 const issues = `
@@ -29,15 +30,7 @@ actions:
 // issuesSet is a set of that service alone.
 func issuesSet(t *testing.T) *services.Set {
 	t.Helper()
-	s, err := services.Parse("issues.yaml", []byte(issues))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return servicestest.Set(t, "issues.yaml", issues)
 }
 
 // Null is a value of an argument that may be null: it stands for itself beside enum,

@@ -139,14 +139,7 @@ func arrives(t *testing.T, engine string, requests, atLeast int) {
 // riskier action than the one that was judged.
 func TestNoSpellingIsMorePrivileged(t *testing.T) {
 	t.Parallel()
-	service, err := services.Parse("notes.yaml", []byte(spelled))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := servicestest.Set(t, "notes.yaml", spelled)
 	seed := rand.Uint64()
 	s := apptest.NewSpellings(seed)
 	t.Logf("seed %d", seed)
@@ -168,7 +161,7 @@ func TestNoSpellingIsMorePrivileged(t *testing.T) {
 			return
 		}
 	}
-	for _, a := range service.Actions {
+	for _, a := range set.Services()[0].Actions {
 		if judged[string(a.Ref)] == 0 {
 			t.Errorf("no spelling was judged %s", a.Ref)
 		}

@@ -5,13 +5,14 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // A GET without a body is all that there is of it, so a service that wants every body
 // checked is followed as any other.
 func TestAStrictServiceIsFollowed(t *testing.T) {
 	t.Parallel()
-	s, err := services.Parse("logs.yaml", []byte(`
+	set := servicestest.Set(t, "logs.yaml", `
 name: logs
 version: 1.0.0
 base_url: https://api.logs.test
@@ -20,14 +21,7 @@ actions:
   list: {method: GET, path: /logs, args: [{name: kind}], pagination: {type: link}}
   admin: {method: GET, path: /logs/admin, risk: {level: critical}}
   guarded: {method: GET, path: /logs, match: {body: {/role: admin}}, risk: {level: critical}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{s})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	a := Actions{Services: services.NewLive(set)}
 	action, _ := set.Action("logs.list")
 	from, err := a.first(&runtime.Request{Action: "logs.list", Args: runtime.Args{"kind": "a"}}, action)

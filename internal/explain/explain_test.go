@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 const notes = `name: notes
@@ -32,15 +33,8 @@ func (k keys) List(context.Context, runtime.Tenant) ([]vault.Entry, error) { ret
 
 func explainer(t *testing.T, stored ...vault.Entry) explain.Explainer {
 	t.Helper()
-	s, err := services.Parse("notes.yaml", []byte(notes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := policy.Parse("policy.yaml", []byte("version: 1\nrules:\n  - {name: no-writes, match: {action: notes.create-note}, then: deny}\n"))
+	set := servicestest.Set(t, "notes.yaml", notes)
+	rules, err := policy.Compile(nil, policy.File{Name: "policy.yaml", Data: []byte("version: 1\nrules:\n  - {name: no-writes, match: {action: notes.create-note}, then: deny}\n")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/toolbox"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 const notes = `
@@ -27,14 +28,7 @@ actions:
 
 func box(t *testing.T) toolbox.Box {
 	t.Helper()
-	s, err := services.Parse("notes.yaml", []byte(notes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := servicestest.Set(t, "notes.yaml", notes)
 	return toolbox.Box{
 		Home: home.Folder{Dir: t.TempDir()}, Services: services.NewLive(set),
 		Asks: func(_ *runtime.Principal, action *runtime.Action) bool { return action.Risk == runtime.RiskHigh },

@@ -32,15 +32,8 @@ type keyed struct {
 func newKeyed(t *testing.T, text string) *keyed {
 	t.Helper()
 	r := newRig(t, servicestest.Options{Cleartext: true})
-	service, err := services.Parse("keyed.yaml", []byte(strings.ReplaceAll(text, "HOST", r.Authority)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{service})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &keyed{r, service, set}
+	set := servicestest.Set(t, "keyed.yaml", strings.ReplaceAll(text, "HOST", r.Authority))
+	return &keyed{r, set.Services()[0], set}
 }
 
 func (k *keyed) do(t *testing.T, ref runtime.Ref, args runtime.Args) error {

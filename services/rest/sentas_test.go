@@ -129,15 +129,7 @@ func newSentRig(t *testing.T, auth string) *sentRig {
 		prefix = "/{token}"
 	}
 	text := strings.NewReplacer("HOST", r.Authority, "AUTH", auth, "PREFIX", prefix).Replace(sentAs)
-	service, err := services.Parse("sent.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := services.NewSet([]*services.Service{service})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &sentRig{r, set}
+	return &sentRig{r, servicestest.Set(t, "sent.yaml", text)}
 }
 
 // send sends what the resolver makes of the arguments, if it takes them, and holds what
