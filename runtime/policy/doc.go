@@ -10,5 +10,5 @@
 // are reported at once, and a file with problems is no policy at all. The zero [Policy] and
 // an incomplete question deny.
 //
-// Start reading at [Policy.Decide], then [Parse].
+// Start reading at [Policy.Decide], then [Compile].
 package policy

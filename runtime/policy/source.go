@@ -130,12 +130,6 @@ func isTest(name string) bool {
 	return strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml")
 }
 
-// Parse compiles a policy of one file, without the schemas of actions. File is
-// only named in problems.
-func Parse(file string, data []byte) (*Policy, error) {
-	return Compile(nil, File{file, data})
-}
-
 // Compile makes one policy of files, in their order. An empty one, or one of
 // comments only, is [Default]. The error is [Problems], every one there is.
 // Actions may be nil: then conditions are not checked against schemas.
