@@ -334,14 +334,7 @@ func TestAFlagOutlivesAChangeOfTheFile(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Resolve: []string{"other.test:443"}})
 	o := apptest.OptionsOver(k.Dir, "run", k.Log, false)
 	o.Flags, o.Env = map[string]string{"proxy.unmatched": "deny"}, []string{"KIMBAP_EGRESS_DENY=denied.test"}
-	a, err := app.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
+	a := apptest.OpenWith(t, o)
 	k.Proxy = k.Serve(t, a, app.ServeOptions{Listen: "127.0.0.1:0", State: true})
 	with := configure(t, k)
 	with("proxy: {unmatched: allow}\negress: {deny: []}\napproval: {expires: 3h}\n")

@@ -200,15 +200,7 @@ func openerOver(t *testing.T, k *apptest.Kimbap) func(slot string, env ...string
 		t.Helper()
 		o := apptest.OptionsOver(k.Dir, slot, k.Log, true)
 		o.Env, o.StartLocked = env, slot != ""
-		a, err := app.New(o)
-		if err == nil {
-			err = a.Open(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = a.Close() })
-		return a
+		return apptest.OpenWith(t, o)
 	}
 }
 

@@ -39,14 +39,7 @@ func TestNothingThatIsMadeMeanwhileSurvivesRevokingAll(t *testing.T) {
 		}
 		return time.Now()
 	}
-	person, err := app.New(o)
-	if err == nil {
-		err = person.Open(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = person.Close() }()
+	person := apptest.OpenWith(t, o)
 	set := func(now bool) { mu.Lock(); defer mu.Unlock(); revoking = now }
 	set(true)
 	ids, err := person.RevokeTokens(t.Context())

@@ -19,15 +19,7 @@ func storeless(t *testing.T, k *apptest.Kimbap) *app.App {
 	t.Helper()
 	o := apptest.OptionsOver(k.Dir, "", k.Log, false)
 	o.Despite, o.Emergency, o.StartLocked, o.Storeless = true, true, true, true
-	a, err := app.New(o)
-	if err == nil {
-		err = a.Open(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
-	return a
+	return apptest.OpenWith(t, o)
 }
 
 // keptLockOf reports whether a home keeps a lock that the store could not be given.

@@ -256,15 +256,7 @@ func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	open := func(tenant runtime.Tenant) *app.App {
 		o := apptest.OptionsOver(dir, "", &apptest.Buffer{}, true)
 		o.Tenant, o.Clock = tenant, func() time.Time { return clock }
-		a, err := app.New(o)
-		if err == nil {
-			err = a.Open(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = a.Close() })
-		return a
+		return apptest.OpenWith(t, o)
 	}
 	owner := open("")
 	if err := owner.CreateTenant(t.Context(), acme, false); err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -211,6 +212,20 @@ func (k *Kimbap) OpenAs(t testing.TB, tenant runtime.Tenant) *app.App {
 	return k.opened(t, "", tenant)
 }
 
+// OpenWith opens an App with options, as of [OptionsOver]. It is closed at the end of the test.
+func OpenWith(t testing.TB, o app.Options) *app.App {
+	t.Helper()
+	a, err := app.New(o)
+	if err == nil {
+		err = a.Open(context.Background())
+	}
+	if err != nil {
+		t.Fatalf("open the home: %v", err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
 func (k *Kimbap) opened(t testing.TB, slot string, tenant runtime.Tenant) *app.App {
 	t.Helper()
 	a, err := k.open(slot, tenant, false)
@@ -330,9 +345,5 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 // Within is Eventually with a limit of its own.
 func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for until := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("waited %v: %s", limit, what)
-		}
-	}
+	runtimetest.Within(t, limit, what, ok)
 }
