@@ -19,6 +19,11 @@ func (a *App) Operator() runtime.Principal {
 	return me
 }
 
+// Local is the caller that the owner's own commands are.
+func (a *App) Local() runtime.Caller {
+	return runtime.Caller{Peer: runtime.Peer{Owner: true, Known: true, UID: a.o.UID}}
+}
+
 // Caller is who a command acts as: the token of KIMBAP_TOKEN, else the owner. A
 // tenant that was asked for by name must be the caller's: no command acts as
 // another tenant than it was told, and only a token is of another than the default.

@@ -3,13 +3,10 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
-	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 )
@@ -161,46 +158,4 @@ func (a *App) settleOn(ctx context.Context, keys []vault.MasterKey) error {
 		}
 	}
 	return nil
-}
-
-// writeDefaultPolicy gives a new home its policy file, commented. It is there, whole, before
-// anything that makes the folder a home, whatever ends this: where it was missing or cut
-// then, the rules in force would be laxer than those that were asked for.
-func (a *App) writeDefaultPolicy() error {
-	file := a.home.Policy()
-	if _, err := os.Stat(file); err == nil {
-		return nil
-	}
-	if err := home.Replace(file, policy.DefaultFile(a.o.Strict), 0o600); err != nil {
-		return err
-	}
-	return system.SyncFolder(a.home.Dir)
-}
-
-// auditDir is audit.dir or the home's own.
-func (a *App) auditDir() string {
-	if dir := a.config.Current().Audit.Dir; dir != "" {
-		return dir
-	}
-	return a.home.Audit()
-}
-
-// redactor gives the trail its keyed hashes.
-type redactor struct{ vault *vault.Vault }
-
-// Known tells what of a tenant is stored. All but the first call of a process,
-// and the first after a change, are answered from memory.
-func (r redactor) Known(tenant runtime.Tenant) (func(string) bool, error) {
-	return r.vault.Known(context.Background(), tenant) // reading the store does not wait for who writes
-}
-
-// Hash returns the keyed hash of a value of the tenant.
-func (r redactor) Hash(tenant runtime.Tenant, value string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	hash, err := r.vault.HashKey(ctx, tenant)
-	if err != nil {
-		return "", err
-	}
-	return hash(value), nil
 }

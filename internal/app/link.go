@@ -245,11 +245,6 @@ func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
 	return a.vault.Remove(ctx, a.tenant, name)
 }
 
-// Local is the caller that the owner's own commands are.
-func (a *App) Local() runtime.Caller {
-	return runtime.Caller{Peer: runtime.Peer{Owner: true, Known: true, UID: a.o.UID}}
-}
-
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
 // services whose credential is stored, so that no working login is disturbed. One that
 // has expired is as good as none.

@@ -9,6 +9,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // Record is one record of the trail as the index keeps it.
@@ -19,6 +20,34 @@ type RecordQuery = history.Query
 
 // TrailReport is what verification found.
 type TrailReport = proof.Report
+
+// auditDir is audit.dir or the home's own.
+func (a *App) auditDir() string {
+	if dir := a.config.Current().Audit.Dir; dir != "" {
+		return dir
+	}
+	return a.home.Audit()
+}
+
+// redactor gives the trail its keyed hashes.
+type redactor struct{ vault *vault.Vault }
+
+// Known tells what of a tenant is stored. All but the first call of a process,
+// and the first after a change, are answered from memory.
+func (r redactor) Known(tenant runtime.Tenant) (func(string) bool, error) {
+	return r.vault.Known(context.Background(), tenant) // reading the store does not wait for who writes
+}
+
+// Hash returns the keyed hash of a value of the tenant.
+func (r redactor) Hash(tenant runtime.Tenant, value string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	hash, err := r.vault.HashKey(ctx, tenant)
+	if err != nil {
+		return "", err
+	}
+	return hash(value), nil
+}
 
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at, and so can
