@@ -97,3 +97,53 @@ func TestARevokedTokenMakesNoOther(t *testing.T) {
 		}
 	}
 }
+
+// Revoking a token ends it and the runs that it made, and nobody else's; and it takes nothing
+// from what another token makes.
+func TestRevokingATokenEndsItsRunsAlone(t *testing.T) {
+	w := newWorld(t)
+	var makers []runtime.Principal
+	var ids []string
+	for range 2 {
+		secret, token := w.mint(t, identity.Grant{Roles: []string{"kimbap.operator", "dev"}})
+		maker, err := w.Identify(t.Context(), runtime.Caller{Token: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if maker, err = identity.AsOperator(maker); err != nil {
+			t.Fatal(err)
+		}
+		makers, ids = append(makers, maker), append(ids, token.ID)
+	}
+	mint := func(maker runtime.Principal, g identity.Grant) (string, error) {
+		g.Tenant, g.Agent, g.Scopes, g.TTL = runtime.DefaultTenant, "ci", []runtime.Scope{"*"}, time.Minute
+		_, made, err := w.Mint(t.Context(), maker, g)
+		return made.ID, err
+	}
+	gone := map[string]bool{ids[0]: true}
+	for i, maker := range makers {
+		for _, run := range []string{"", "run_1"} {
+			id, err := mint(maker, identity.Grant{Run: run, Roles: []string{"dev"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone[id] = i == 0 && run != ""
+		}
+		for _, g := range []identity.Grant{{Roles: []string{"kimbap.operator"}}, {Roles: []string{"finance"}}, {Groups: []string{"leads"}}} {
+			if id, err := mint(maker, g); reason(err) != runtime.ReasonScope {
+				t.Errorf("%+v made %s: %v", g, id, err)
+			}
+		}
+	}
+	if ok, err := w.Revoke(t.Context(), runtime.DefaultTenant, ids[0]); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for _, one := range w.store.list {
+		if one.Revoked.IsZero() == gone[one.ID] {
+			t.Errorf("%s of %s, run %q: revoked %t", one.ID, one.Creator, one.Run, !one.Revoked.IsZero())
+		}
+	}
+	if _, err := mint(makers[1], identity.Grant{}); err != nil {
+		t.Errorf("another token makes none any more: %v", err)
+	}
+}
