@@ -55,8 +55,8 @@ func (k Keeper) InspectShared(ctx context.Context) (postgres.Inspection, error) 
 	return postgres.Inspect(ctx, k.shared())
 }
 
-// Migrate brings the database to the schema of this program, and the home's own
-// too where homes share one.
+// Migrate brings the home's database to the schema of this program, and that of store.dsn too
+// where homes share one: then it is the shared one that is told of.
 func (k Keeper) Migrate(ctx context.Context) (Migrated, error) {
 	before, err := k.Inspect(ctx)
 	if err != nil {
@@ -88,8 +88,9 @@ type Moved struct {
 	Rows int    `json:"rows"`
 }
 
-// Move moves what the home stores to the empty database of store.dsn, all of it or
-// nothing, and nothing when it is there already. The index of the trail stays, and so does the master key.
+// Move moves what the home stores to the empty database of store.dsn, all of it or nothing, and
+// nothing when it is there already. The index of the trail stays, and so does the master key. It
+// refuses while anything serves over the home.
 func (k Keeper) Move(ctx context.Context) (out Moved, err error) {
 	if k.DSN == "" {
 		return out, &runtime.Error{
