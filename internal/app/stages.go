@@ -35,7 +35,7 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.onClose(a.vault.Flush)
+	a.onClose(a.lastUses)
 	if a.o.LogTo != nil {
 		a.o.LogTo.Hide(a.vault.Live)
 	}

@@ -72,6 +72,7 @@ func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() { a.watch(ctx, kick, f) })
+	done.Go(func() { a.keepUses(ctx) })
 	return func() { cancel(); done.Wait() }
 }
 
