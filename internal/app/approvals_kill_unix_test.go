@@ -312,10 +312,10 @@ func (m *mortal) AddApproval(ctx context.Context, a approval.Approval) error {
 	return m.DB.AddApproval(ctx, a)
 }
 
-func (m *mortal) Ask(ctx context.Context, a approval.Approval, refused time.Time) (approval.Approval, bool, error) {
+func (m *mortal) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (approval.Approval, bool, error) {
 	m.at()
 	defer m.at()
-	return m.DB.Ask(ctx, a, refused)
+	return m.DB.Ask(ctx, a, refused, most)
 }
 
 func (m *mortal) Move(ctx context.Context, tenant runtime.Tenant, id string, from, to approval.State, c approval.Change) (bool, error) {

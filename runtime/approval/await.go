@@ -3,6 +3,7 @@ package approval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -119,7 +120,9 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err
 	}
-	switch open, found, err := d.o.Store.Ask(ctx, a, d.now().Add(-noLasts)); {
+	switch open, found, err := d.o.Store.Ask(ctx, a, d.now().Add(-noLasts), d.o.PendingCap); {
+	case errors.Is(err, ErrCrowded): // other processes were faster
+		return Approval{}, nil, tooMany(d.o.PendingCap)
 	case err != nil:
 		return Approval{}, nil, err
 	case found && open.State == Rejected:

@@ -56,10 +56,13 @@ func (m *memory) AddApproval(_ context.Context, a approval.Approval) error {
 	return nil
 }
 
-func (m *memory) Ask(ctx context.Context, a approval.Approval, refused time.Time) (approval.Approval, bool, error) {
+func (m *memory) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (approval.Approval, bool, error) {
 	open, found, err := m.OpenApproval(ctx, a.Tenant, a.Principal, a.Digest, refused)
 	if err != nil || found {
 		return open, found, err
+	}
+	if n, _ := m.PendingOf(ctx, a.Tenant, a.Principal); n >= most {
+		return approval.Approval{}, false, approval.ErrCrowded
 	}
 	return approval.Approval{}, false, m.AddApproval(ctx, a)
 }

@@ -17,6 +17,8 @@ var (
 	ErrUnknown = errors.New("no such approval")
 	// ErrDecided is behind the error for a decision that came too late (409 in HTTP).
 	ErrDecided = errors.New("the approval is decided already")
+	// ErrCrowded: the principal has as many open questions as it may have.
+	ErrCrowded = errors.New("too many approvals are pending")
 	// ErrVoted is behind the error for a second yes of one person where several people
 	// decide: the approval still waits for others.
 	ErrVoted = errors.New("a person's yes counts once")

@@ -40,8 +40,9 @@ type Store interface {
 	AddApproval(ctx context.Context, a Approval) error
 	// Ask adds a pending approval, unless there is one that OpenApproval would return for
 	// the same principal and digest: that it returns instead, with found. Of identical
-	// requests that come at once, through whichever process, one is added.
-	Ask(ctx context.Context, a Approval, refused time.Time) (open Approval, found bool, err error)
+	// requests that come at once, through whichever process, one is added. Where the
+	// principal has so many pending ones already it adds none and returns [ErrCrowded].
+	Ask(ctx context.Context, a Approval, refused time.Time, most int) (open Approval, found bool, err error)
 	// Approval returns one by id; false when the tenant has none such.
 	Approval(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// Glance is Approval without Sealed, Proof and Kept, which it does not read: a held

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -78,7 +79,7 @@ func asksOnce(t *testing.T, s Store) {
 	for n := range askers {
 		go func() {
 			<-begin
-			open, found, err := s.Ask(ctx, anApproval(ours, "d", n+1), at(0))
+			open, found, err := s.Ask(ctx, anApproval(ours, "d", n+1), at(0), 20)
 			ends <- end{open, found, err}
 		}()
 	}
@@ -96,7 +97,7 @@ func asksOnce(t *testing.T, s Store) {
 	}
 	same(t, "added, told", []int{added, len(ids)}, []int{1, 1})
 	for _, other := range []approval.Approval{anApproval(ours, "e", 20), anApproval(theirs, "d", 21)} {
-		_, found, err := s.Ask(ctx, other, at(0))
+		_, found, err := s.Ask(ctx, other, at(0), 20)
 		must(t, err)
 		same(t, "another question", found, false)
 	}
@@ -104,12 +105,48 @@ func asksOnce(t *testing.T, s Store) {
 		_, err := s.Move(ctx, ours, id, approval.Pending, approval.Rejected, approval.Change{At: at(5)})
 		must(t, err)
 	}
-	_, found, err := s.Ask(ctx, anApproval(ours, "d", 30), at(4))
+	_, found, err := s.Ask(ctx, anApproval(ours, "d", 30), at(4), 20)
 	must(t, err)
 	same(t, "after a no", found, true)
-	_, found, err = s.Ask(ctx, anApproval(ours, "d", 30), at(6))
+	_, found, err = s.Ask(ctx, anApproval(ours, "d", 30), at(6), 20)
 	must(t, err)
 	same(t, "long after it", found, false)
+}
+
+// asksNoMore: of different questions of one principal that come at once as many are added as
+// may be; another principal is not concerned, and one that is there already is found.
+func asksNoMore(t *testing.T, s Store) {
+	ctx := t.Context()
+	const most = 3
+	added := together(t, 8, func(i int) (bool, error) {
+		_, found, err := s.Ask(ctx, anApproval(ours, fmt.Sprint("d", i), i+1), at(0), most)
+		if errors.Is(err, approval.ErrCrowded) {
+			return false, nil
+		}
+		return err == nil && !found, err
+	})
+	same(t, "added", added, most)
+	n, err := s.PendingOf(ctx, ours, "token:tok_1")
+	must(t, err)
+	same(t, "pending", n, most)
+	other := anApproval(ours, "d", 20)
+	other.Principal = "token:tok_2"
+	for _, a := range []approval.Approval{other, anApproval(theirs, "d", 21)} {
+		_, _, err := s.Ask(ctx, a, at(0), most)
+		must(t, err)
+	}
+	list, err := s.Approvals(ctx, ours, "token:tok_1", nil, 9)
+	must(t, err)
+	again := list[0]
+	again.ID = "apr_030"
+	open, found, err := s.Ask(ctx, again, at(0), most)
+	must(t, err)
+	same(t, "one that is there", []any{found, open.ID}, []any{true, list[0].ID})
+	_, err = s.Move(ctx, ours, list[0].ID, approval.Pending, approval.Approved, approval.Change{At: at(5)})
+	must(t, err)
+	_, found, err = s.Ask(ctx, anApproval(ours, "new", 31), at(0), most)
+	must(t, err)
+	same(t, "found, with room again", found, false)
 }
 
 // rejectedLately: a no counts as long as the caller of OpenApproval says.

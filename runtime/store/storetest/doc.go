@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"approvals by state", approvalLists},
 		{"requests rejected lately", rejectedLately},
 		{"one question for identical requests", asksOnce},
+		{"no more questions than may be", asksNoMore},
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
 		{"what closed approvals hold", releases},

@@ -26,9 +26,9 @@ func (s *Store) AddApproval(ctx context.Context, a approval.Approval) error {
 }
 
 // Ask implements [approval.Store].
-func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time) (open approval.Approval, found bool, err error) {
+func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (open approval.Approval, found bool, err error) {
 	err = s.write(ctx, "store an approval", func(t Tx) error {
-		if err := t.Turn(fmt.Sprintf("ask %q %q %s", a.Tenant, a.Principal, a.Digest)); err != nil {
+		if err := t.Turn(fmt.Sprintf("ask %q %q", a.Tenant, a.Principal)); err != nil {
 			return err
 		}
 		found = false // a transaction may run twice
@@ -39,6 +39,13 @@ func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time)
 		})
 		if err != nil || found {
 			return err
+		}
+		pending := 0
+		if _, err := t.get(countPending, []any{string(a.Tenant), a.Principal}, &pending); err != nil {
+			return err
+		}
+		if pending >= most {
+			return approval.ErrCrowded
 		}
 		return t.addApproval(a)
 	})
@@ -118,11 +125,13 @@ func (s *Store) Approvals(ctx context.Context, tenant runtime.Tenant, principal 
 	return collect(ctx, s, "list approvals", text+" ORDER BY created DESC, id DESC LIMIT ?", append(args, limit), scanApproval)
 }
 
+// countPending counts the pending approvals of a principal.
+const countPending = "SELECT count(*) FROM approvals WHERE tenant = ? AND principal = ? AND state = 'pending'"
+
 // PendingOf implements [approval.Store].
 func (s *Store) PendingOf(ctx context.Context, tenant runtime.Tenant, principal string) (int, error) {
 	n := 0
-	_, err := s.get(ctx, "count approvals", "SELECT count(*) FROM approvals WHERE tenant = ? AND principal = ? AND state = 'pending'",
-		[]any{string(tenant), principal}, &n)
+	_, err := s.get(ctx, "count approvals", countPending, []any{string(tenant), principal}, &n)
 	return n, err
 }
 
