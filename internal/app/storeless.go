@@ -50,9 +50,7 @@ func (r refusing) Exec(context.Context, string, string, []any) (int64, error) { 
 func (r refusing) Write(context.Context, string, func(tables.Tx) error) error { return r.why }
 
 // Dialect implements [tables.Engine]. Nothing is ever said in it.
-func (refusing) Dialect() tables.Dialect {
-	return tables.Dialect{Glob: func(string, runtime.Glob) (string, string) { return "FALSE", "" }}
-}
+func (refusing) Dialect() tables.Dialect { return tables.Dialect{} }
 
 // noIndex is the index of a trail whose database cannot be opened.
 type noIndex struct{ why error }

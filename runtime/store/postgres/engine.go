@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
 
@@ -21,16 +20,9 @@ var _ tables.Engine = engine{}
 func (engine) Dialect() tables.Dialect {
 	return tables.Dialect{
 		Members:  "SELECT jsonb_array_elements_text(CAST(CAST(? AS TEXT) AS JSONB))",
-		Contains: "position(CAST(? AS BYTEA) IN line) > 0",
-		Glob: func(column string, g runtime.Glob) (condition, pattern string) {
-			return column + " LIKE ?", globs.Replace(string(g))
-		},
 		BucketOf: "split_part(bucket, '" + escaped("\x00") + "', 2) = ?1",
 	}
 }
-
-// globs writes our glob in the words of LIKE.
-var globs = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
 
 // Query implements [tables.Engine]. A connection that was found broken before anything
 // was sent is tried once more: behind a failover all that are kept are.

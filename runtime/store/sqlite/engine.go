@@ -18,14 +18,18 @@ var _ tables.Engine = engine{}
 // Dialect implements [tables.Engine].
 func (engine) Dialect() tables.Dialect {
 	return tables.Dialect{
-		Members:  "SELECT value FROM json_each(?)",
-		Contains: "instr(line, ?) > 0",
-		Glob: func(column string, g runtime.Glob) (condition, pattern string) {
-			return column + " GLOB ?", globs.Replace(string(g))
-		},
+		Members: "SELECT value FROM json_each(?)",
 		// As bytes, since a text of SQLite ends at a NUL.
 		BucketOf: `hex(substr(CAST(bucket AS BLOB), instr(CAST(bucket AS BLOB), x'00') + 1, length(CAST(?1 AS BLOB)) + 1)) = hex(?1) || '00'`,
 	}
+}
+
+// search is how an index is asked.
+var search = tables.Search{
+	Contains: "instr(line, ?) > 0",
+	Glob: func(column string, g runtime.Glob) (condition, pattern string) {
+		return column + " GLOB ?", globs.Replace(string(g))
+	},
 }
 
 // globs writes our glob in SQLite's words, where "?" and "[" are special too.

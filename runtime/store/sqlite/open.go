@@ -38,6 +38,7 @@ type Options struct {
 // processes on one file.
 type DB struct {
 	*tables.Store
+	*tables.Index
 	path    string
 	told    func(statement string)
 	writer  *writer
@@ -78,7 +79,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // connect opens the connections of an existing file.
 func connect(ctx context.Context, path string) (*DB, error) {
 	db := &DB{path: path, told: func(string) {}}
-	db.Store = tables.New(engine{db})
+	db.Store, db.Index = tables.New(engine{db}), tables.NewIndex(engine{db}, search)
 	writing, err := sql.Open("sqlite", dsn(path, "synchronous(full)", "foreign_keys(1)", "secure_delete(1)"))
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
@@ -67,6 +68,9 @@ func awkward() string {
 
 func TestStores(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Store {
+		return opened(t, filepath.Join(t.TempDir(), awkward()), true)
+	})
+	storetest.RunIndex(t, func(t *testing.T) history.Index {
 		return opened(t, filepath.Join(t.TempDir(), awkward()), true)
 	})
 }

@@ -19,9 +19,9 @@ func anEntry(slot string, n int, kind string) record.Entry {
 }
 
 // found returns the sequences that a query selects, in the order returned.
-func found(t *testing.T, s Store, q history.Query) []uint64 {
+func found(t *testing.T, x history.Index, q history.Query) []uint64 {
 	t.Helper()
-	list, err := s.SearchEntries(t.Context(), q)
+	list, err := x.SearchEntries(t.Context(), q)
 	must(t, err)
 	var out []uint64
 	for _, e := range list {
@@ -30,45 +30,45 @@ func found(t *testing.T, s Store, q history.Query) []uint64 {
 	return out
 }
 
-func entries(t *testing.T, s Store) {
+func entries(t *testing.T, x history.Index) {
 	ctx := t.Context()
 	last := func(slot string, want uint64) {
 		t.Helper()
-		got, err := s.Position(ctx, slot)
+		got, err := x.Position(ctx, slot)
 		must(t, err)
 		same(t, "position of "+slot, got, want)
 	}
 	last("proxy", 0)
-	must(t, s.AddEntries(ctx, nil))
-	must(t, s.AddEntries(ctx, []record.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
+	must(t, x.AddEntries(ctx, nil))
+	must(t, x.AddEntries(ctx, []record.Entry{anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "event"), anEntry("cli", 7, "event")}))
 	last("proxy", 2)
 	last("cli", 7)
 
 	replaced := anEntry("proxy", 2, "event")
 	replaced.Host = "elsewhere:443"
-	must(t, s.AddEntries(ctx, []record.Entry{replaced}))
-	list, err := s.SearchEntries(ctx, history.Query{Host: "elsewhere*"})
+	must(t, x.AddEntries(ctx, []record.Entry{replaced}))
+	list, err := x.SearchEntries(ctx, history.Query{Host: "elsewhere*"})
 	must(t, err)
 	same(t, "replaced", list, []record.Entry{replaced})
 
-	must(t, s.DropEntries(ctx, "proxy", 1))
-	same(t, "after a drop", found(t, s, history.Query{}), []uint64{7, 2})
+	must(t, x.DropEntries(ctx, "proxy", 1))
+	same(t, "after a drop", found(t, x, history.Query{}), []uint64{7, 2})
 	last("proxy", 2)
 
-	must(t, s.ResetIndex(ctx))
+	must(t, x.ResetIndex(ctx))
 	last("proxy", 0)
-	same(t, "after a reset", found(t, s, history.Query{}), []uint64(nil))
+	same(t, "after a reset", found(t, x, history.Query{}), []uint64(nil))
 }
 
-func outcomes(t *testing.T, s Store) {
+func outcomes(t *testing.T, x history.Index) {
 	ctx := t.Context()
 	intent, outcome := anEntry("proxy", 1, "intent"), anEntry("proxy", 2, "outcome")
 	outcome.RequestID, outcome.Status, outcome.Code = intent.RequestID, 502, "upstream"
-	must(t, s.AddEntries(ctx, []record.Entry{intent}))
-	must(t, s.AddEntries(ctx, []record.Entry{outcome}))
-	must(t, s.AddEntries(ctx, []record.Entry{intent})) // read again
+	must(t, x.AddEntries(ctx, []record.Entry{intent}))
+	must(t, x.AddEntries(ctx, []record.Entry{outcome}))
+	must(t, x.AddEntries(ctx, []record.Entry{intent})) // read again
 	for _, e := range []history.Query{{Kind: "intent"}, {Kind: "outcome"}} {
-		list, err := s.SearchEntries(ctx, e)
+		list, err := x.SearchEntries(ctx, e)
 		must(t, err)
 		if len(list) != 1 || list[0].Status != 502 || list[0].Code != "upstream" {
 			t.Errorf("%s: %+v", e.Kind, list)
@@ -76,7 +76,7 @@ func outcomes(t *testing.T, s Store) {
 	}
 }
 
-func queries(t *testing.T, s Store) {
+func queries(t *testing.T, x history.Index) {
 	ctx := t.Context()
 	var all []record.Entry
 	for n := 1; n <= 5; n++ {
@@ -87,7 +87,7 @@ func queries(t *testing.T, s Store) {
 	all[2].Action, all[2].Agent, all[2].Host = "net.pass", "ci-[x]?", "EXAMPLE.com:443"
 	all[3].Effect, all[3].Code, all[3].Kind = "deny", "forbidden", "refusal"
 	all[4].Line = []byte("{\"text\":\"needle\x00\xff\"}")
-	must(t, s.AddEntries(ctx, all))
+	must(t, x.AddEntries(ctx, all))
 	for _, q := range []struct {
 		name string
 		history.Query
@@ -115,7 +115,7 @@ func queries(t *testing.T, s Store) {
 		{"all at once", history.Query{Tenant: ours, Action: "*", Kind: "event", Since: at(2), Limit: 9}, []uint64{5, 3}},
 		{"injection", history.Query{Effect: "' OR 1=1 --"}, nil},
 	} {
-		same(t, q.name, found(t, s, q.Query), q.want)
+		same(t, q.name, found(t, x, q.Query), q.want)
 		for _, e := range all { // the same answer as a scan of the ledger gives
 			if q.Limit == 0 && q.Matches(&e) != slices.Contains(q.want, e.Sequence) {
 				t.Errorf("%s: entry %d: the index and the scan differ", q.name, e.Sequence)

@@ -1,6 +1,6 @@
 // Package storetest proves that a store does what the stages demand of it:
 // every method of the Store interfaces of vault, identity, approval, limit and
-// journal and of the Index of audit, their conflicts, the separation of tenants, and what
+// journal and, where there is one, of the Index of audit, their conflicts, the separation of tenants, and what
 // happens when many ask at once. All stores pass the same suite.
 //
 // It is imported by tests only. Start reading at [Run].
@@ -28,7 +28,6 @@ type Store interface {
 	vault.Store
 	identity.Store
 	approval.Store
-	history.Index
 	limit.Store
 	journal.Store
 	// Changes moves when a secret, a tenant key or a token changes.
@@ -75,9 +74,6 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"grants", grants},
 		{"PINs", pins},
 		{"watchers", watchers},
-		{"entries", entries},
-		{"entries of an intent", outcomes},
-		{"entries by query", queries},
 		{"limits", limits},
 		{"one limit of many takers", oneLimit},
 		{"executions", executions},
@@ -87,6 +83,20 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"a tenant that is dropped", droppedTenant},
 		{"changes", changes},
 		{"a caller who left", canceled},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
+	}
+}
+
+// RunIndex tests the indexes that open returns, as [Run] does stores.
+func RunIndex(t *testing.T, open func(t *testing.T) history.Index) {
+	for _, part := range []struct {
+		name string
+		test func(t *testing.T, x history.Index)
+	}{
+		{"entries", entries},
+		{"entries of an intent", outcomes},
+		{"entries by query", queries},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
 	}

@@ -12,12 +12,31 @@ import (
 const entryColumns = `slot, sequence, kind, time, request_id, tenant, agent, principal, surface, action, effect, rule, host,
 	status, code, execution, step, line`
 
+// Index is the search index of a trail. It lies beside the files that it is made from, and so
+// on the engine of a home alone.
+type Index struct {
+	s     *Store
+	words Search
+}
+
+// Search is what a database says in its own words about what an index is asked for.
+type Search struct {
+	Contains string // whether the bytes of line hold those of its one parameter
+	// Glob is the condition that a column matches a glob, and its one argument.
+	Glob func(column string, g runtime.Glob) (condition, pattern string)
+}
+
+var _ history.Index = (*Index)(nil)
+
+// NewIndex returns the index on a database.
+func NewIndex(engine Engine, words Search) *Index { return &Index{New(engine), words} }
+
 // AddEntries implements [history.Index]. A batch is added whole or not at all.
-func (s *Store) AddEntries(ctx context.Context, entries []record.Entry) error {
+func (x *Index) AddEntries(ctx context.Context, entries []record.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return s.write(ctx, "index the trail", func(t Tx) error {
+	return x.s.write(ctx, "index the trail", func(t Tx) error {
 		for i := range entries {
 			if err := t.addEntry(&entries[i]); err != nil {
 				return err
@@ -47,26 +66,25 @@ func (t Tx) addEntry(e *record.Entry) error {
 }
 
 // Position implements [history.Index].
-func (s *Store) Position(ctx context.Context, slot string) (uint64, error) {
+func (x *Index) Position(ctx context.Context, slot string) (uint64, error) {
 	var last int64
-	_, err := s.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
+	_, err := x.s.get(ctx, "find the index's end", "SELECT coalesce(max(sequence), 0) FROM entries WHERE slot = ?", []any{slot}, &last)
 	return uint64(last), err
 }
 
 // SearchEntries implements [history.Index].
-func (s *Store) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
+func (x *Index) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = 100
 	}
-	where, args := s.conditions(q)
+	where, args := x.conditions(q)
 	text := "SELECT " + entryColumns + " FROM entries" + where + " ORDER BY time DESC, slot, sequence DESC LIMIT ?"
-	return collect(ctx, s, "search the trail", text, append(args, q.Limit), scanEntry)
+	return collect(ctx, x.s, "search the trail", text, append(args, q.Limit), scanEntry)
 }
 
 // conditions turns the fields that filter into SQL. There are few texts, so
 // that their statements can be kept.
-func (s *Store) conditions(q history.Query) (string, []any) {
-	dialect := s.engine.Dialect()
+func (x *Index) conditions(q history.Query) (string, []any) {
 	var parts []string
 	var args []any
 	add := func(filters bool, sql string, arg any) {
@@ -84,13 +102,13 @@ func (s *Store) conditions(q history.Query) (string, []any) {
 		column string
 		glob   runtime.Glob
 	}{{"action", q.Action}, {"agent", q.Agent}, {"host", q.Host}} {
-		condition, pattern := dialect.Glob(g.column, g.glob)
+		condition, pattern := x.words.Glob(g.column, g.glob)
 		add(g.glob != "", condition, pattern)
 	}
 	add(q.Effect != "", "effect = ?", q.Effect)
 	add(q.Code != "", "code = ?", q.Code)
 	add(q.Kind != "", "kind = ?", q.Kind)
-	add(q.Text != "", dialect.Contains, []byte(q.Text))
+	add(q.Text != "", x.words.Contains, []byte(q.Text))
 	add(!q.Since.IsZero(), "time >= ?", micros(q.Since))
 	add(!q.Until.IsZero(), "time < ?", micros(q.Until))
 	if len(parts) == 0 {
@@ -105,13 +123,13 @@ func scanEntry(row Row) (e record.Entry, err error) {
 }
 
 // DropEntries implements [history.Index].
-func (s *Store) DropEntries(ctx context.Context, slot string, upTo uint64) error {
-	_, err := s.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
+func (x *Index) DropEntries(ctx context.Context, slot string, upTo uint64) error {
+	_, err := x.s.changed(ctx, "drop from the index", "DELETE FROM entries WHERE slot = ? AND sequence <= ?", slot, int64(upTo))
 	return err
 }
 
 // ResetIndex implements [history.Index].
-func (s *Store) ResetIndex(ctx context.Context) error {
-	_, err := s.changed(ctx, "reset the index", "DELETE FROM entries")
+func (x *Index) ResetIndex(ctx context.Context) error {
+	_, err := x.s.changed(ctx, "reset the index", "DELETE FROM entries")
 	return err
 }

@@ -3,9 +3,7 @@ package tables
 import (
 	"context"
 
-	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
-	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
@@ -47,16 +45,13 @@ type Row interface{ Scan(into ...any) error }
 
 // Dialect is what the databases say each in its own words.
 type Dialect struct {
-	Members  string // selects the members of a JSON array of strings, which is its one parameter
-	Contains string // whether the bytes of line hold those of its one parameter
-	// Glob is the condition that a column matches a glob, and its one argument.
-	Glob func(column string, g runtime.Glob) (condition, pattern string)
+	Members string // selects the members of a JSON array of strings, which is its one parameter
 	// BucketOf is the condition that a limit's bucket, RULE NUL TENANT NUL …, is of the
 	// tenant that is its one parameter, ?1.
 	BucketOf string
 }
 
-// Store keeps everything. It is safe for concurrent use, also by several processes on
+// Store keeps everything but the index of a trail, which is an [Index]. It is safe for concurrent use, also by several processes on
 // one database.
 type Store struct{ engine Engine }
 
@@ -64,7 +59,6 @@ var (
 	_ vault.Store    = (*Store)(nil)
 	_ identity.Store = (*Store)(nil)
 	_ approval.Store = (*Store)(nil)
-	_ history.Index  = (*Store)(nil)
 	_ limit.Store    = (*Store)(nil)
 	_ journal.Store  = (*Store)(nil)
 )
