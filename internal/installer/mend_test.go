@@ -75,7 +75,7 @@ func TestNoServiceIsInstalledBesideItself(t *testing.T) {
 	s := newShelf(t)
 	text := "name: resend\nversion: 1.0.0\nbase_url: https://resend.example\nactions: {get: {method: GET, path: /x}}\n"
 	s.edit(t, "mail", text, false)
-	if _, err := s.Install(t.Context(), installer.Install{From: "resend"}); err == nil || !strings.Contains(err.Error(), "mail.yaml") {
+	if _, err := s.Install(t.Context(), installer.Install{From: "resend"}); err == nil || !strings.Contains(err.Error(), "mail.yaml") || services.Installed(s.Home.Services(), "resend") {
 		t.Errorf("installed beside one of its name: %v", err)
 	}
 }
