@@ -174,6 +174,13 @@ func TestInterimAnswers_PC005(t *testing.T) {
 	if !slices.Equal(answer.Interim, []int{103}) || answer.Body != "ok" {
 		t.Errorf("103: %+v", answer)
 	}
+	closing := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/": func(c *servicestest.Conn, r *servicestest.Request) bool {
+		return c.ReadBody(r) == nil && c.Send("HTTP/1.1 103 Early Hints\r\nConnection: close\r\nLink: </a>\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	}}})
+	answer, _ = closing.must(t, closing.call("GET", "/")) // net/http takes this Connection out, and a witness misses it
+	if !slices.Equal(answer.Interim, []int{103}) || answer.Body != "ok" {
+		t.Errorf("103 that says close: %+v", answer)
+	}
 	answer, _ = r.must(t, r.call("GET", "/100"))
 	if len(answer.Interim) != 0 || answer.Body != "ok" {
 		t.Errorf("100: %+v", answer)

@@ -250,6 +250,7 @@ func (x *exchange) information(status int, header textproto.MIMEHeader) (err err
 	}
 	h := http.Header(header).Clone()
 	x.cleanAnswer(h, status)
+	x.declare(runtime.ChangeHop, "Connection") // net/http has taken out one that says close
 	x.scrubHead(h)
 	if err := x.out.Informational(status, h); err != nil {
 		return callerGone{err}

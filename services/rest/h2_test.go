@@ -216,6 +216,17 @@ func TestNoContentWithALengthOnH2(t *testing.T) {
 	}
 }
 
+// Fields of HTTP/1.1 that an answer may not have there are taken out, and say nothing of how
+// it ends.
+func TestFramingOfHTTP1InAnswersOnH2(t *testing.T) {
+	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		f.head(h.StreamID, false, ":status 200", "transfer-encoding chunked", "content-length 2")
+		_ = f.WriteData(h.StreamID, true, []byte("ok"))
+	}))
+	answer, _ := r.must(t, r.call("GET", "/"))
+	equal(t, "the answer", fmt.Sprint(answer.Status, answer.Header, answer.Body), "200 map[Content-Length:[2]]ok")
+}
+
 func TestBrokenAnswersOnH2(t *testing.T) {
 	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
 		switch h.PseudoValue("path") {

@@ -14,7 +14,7 @@ var errWire = errors.New("the bytes on the wire are no HTTP message")
 type side struct {
 	method, target string // of a request
 	status         int    // of an answer
-	old            bool   // HTTP/1.0, where Transfer-Encoding means nothing
+	old            bool   // of another version than HTTP/1.1: Transfer-Encoding means nothing there
 	fields         map[string][]string
 }
 

@@ -237,7 +237,7 @@ func (w *Witness) Answered(resp *http.Response) {
 		return
 	}
 	w.final = newSide()
-	w.final.status = resp.StatusCode
+	w.final.status, w.final.old = resp.StatusCode, resp.ProtoMajor != 1
 	for name, list := range resp.Header {
 		w.final.add(name, list...)
 	}
