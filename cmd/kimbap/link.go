@@ -96,7 +96,7 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 
 // warnOfGrant tells whoever presses Ctrl-C while a provider is asked for a grant, or is given
 // one back, what a second one would leave, until done is called.
-func (c *cli) warnOfGrant(ctx context.Context, s *app.SignsIn) (done func()) {
+func (c *cli) warnOfGrant(ctx context.Context, s *app.SignInOffer) (done func()) {
 	const soon = 300 * time.Millisecond // else it ends by itself, with nothing granted
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -33,7 +33,7 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 func TestCtrlCWhileAProviderIsAskedSaysWhatItLeaves(t *testing.T) {
 	said, to := io.Pipe()
 	c := &cli{err: to}
-	for _, s := range []*app.SignsIn{nil, {}} {
+	for _, s := range []*app.SignInOffer{nil, {}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := c.warnOfGrant(ctx, s)
 		cancel()
