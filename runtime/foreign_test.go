@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,11 +14,9 @@ import (
 // port, or by what the request asks to go on in.
 func TestWhatMayCarryAnyProtocolIsARawTunnel(t *testing.T) {
 	raw := []string{"22", "25", "53", "110", "143", "3306", "5432", "6379", "11211"}
-	if got := runtime.RawPorts(); !slices.Equal(got, raw) {
-		t.Errorf("the raw ports are %v", got)
-	}
 	for _, host := range []string{"a.test", "192.0.2.1", "[2001:db8::22]"} {
-		for _, port := range append([]string{"443", "80", "8080", "222", "2", "2222"}, raw...) {
+		for number := 1; number <= 65535; number++ {
+			port := strconv.Itoa(number)
 			want := runtime.ActionPass
 			if slices.Contains(raw, port) {
 				want = runtime.ActionTunnel
