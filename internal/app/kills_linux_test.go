@@ -20,7 +20,10 @@ import (
 // is looked at.
 func killedOver(t *testing.T, home string, times int, all []steps, what string, args []string, look func(dir string, lived bool)) {
 	t.Helper()
-	stride := strideOfKills()
+	stride := 3
+	if os.Getenv("KIMBAP_ROUNDS") != "" {
+		stride = 1
+	}
 	killed := 0
 	for _, kill := range all {
 		lived := false
@@ -42,15 +45,6 @@ func killedOver(t *testing.T, home string, times int, all []steps, what string, 
 	if stride == 1 && killed < 10 {
 		t.Error("the test looks in the wrong place")
 	}
-}
-
-// strideOfKills is how many steps lie between two at which a command is killed: each is
-// its turn in make soak.
-func strideOfKills() int {
-	if os.Getenv("KIMBAP_ROUNDS") != "" {
-		return 1
-	}
-	return 3
 }
 
 // stepsOf are what a command does in these files of a home, in the database, and in the
