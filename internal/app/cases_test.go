@@ -57,7 +57,7 @@ rules:
   - {name: not-public, match: {action: good.publish}, when: 'has(args.visibility) && args.visibility == "public"', then: deny}
   - {name: not-quiet, match: {action: good.notify}, when: 'has(args.quiet)', then: deny}
   - {name: not-the-vault, match: {action: good.update-repo}, when: 'args.repo == "vault"', then: deny}
-  - {name: large-payouts, match: {action: pay.payout}, when: '!(args.amount <= 100.0)', then: require_approval}
+  - {name: large-payouts, match: {action: [pay.payout, good.payout]}, when: '!(args.amount <= 100.0)', then: require_approval}
 `
 
 func newCaseWorld(t *testing.T) *caseWorld {
