@@ -231,8 +231,8 @@ func (c *cli) readInput(path string) ([]byte, error) {
 	return data, nil
 }
 
-// readStdin reads all there is, up to so many bytes, at a terminal until Ctrl-D. Flags are read here too, which
-// know no context: Ctrl-C and --timeout end it by themselves.
+// readStdin reads all there is, up to so many bytes, at a terminal until Ctrl-D. Flags are read
+// here too, which know no context: Ctrl-C and --timeout end it by themselves.
 func (c *cli) readStdin(most int64) ([]byte, error) {
 	ctx, stop := c.bounded(context.Background())
 	defer stop()

@@ -67,7 +67,8 @@ can reach (--auth token --insecure-listen).`,
 	return cmd
 }
 
-// envForm refuses a proxy that no program could read, and makes -o and --jq mean the form json, which is the one that they can show.
+// envForm refuses a proxy that no program could read, and makes -o and --jq mean the form
+// json, which is the one that they can show.
 func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
 	if o.Proxy != "" && !strings.HasPrefix(o.Proxy, "http://") && !strings.HasPrefix(o.Proxy, "https://") {
 		return usage("kimbap env --proxy http://127.0.0.1:7788", "--proxy is not the URL of a proxy")

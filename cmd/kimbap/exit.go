@@ -261,7 +261,7 @@ func (f *failure) cause() string {
 func (c *cli) interrupted() *failure {
 	f := &failure{what: "interrupted", why: "canceled", exit: exitInterrupted, code: runtime.CodeCanceled}
 	if by := c.stopped.Load(); by != nil {
-		f.what, f.exit = by.Error(), by.ExitCode()
+		f.what, f.exit = by.Error(), exitBy(by.By)
 	}
 	return f
 }

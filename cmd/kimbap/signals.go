@@ -55,7 +55,7 @@ func (c *cli) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 // that of the signal, whatever the command was doing. What serves until then ends well.
 func (c *cli) stops(exit int) int {
 	if by := c.stopped.Load(); by != nil && exit != exitOK {
-		return by.ExitCode()
+		return exitBy(by.By)
 	}
 	return exit
 }
@@ -66,5 +66,13 @@ func endBy(s os.Signal) {
 	if self, err := os.FindProcess(os.Getpid()); err == nil && os.Getpid() != 1 && self.Signal(s) == nil {
 		time.Sleep(time.Second) // it is on its way
 	}
-	os.Exit((&app.Stopped{By: s}).ExitCode())
+	os.Exit(exitBy(s))
+}
+
+// exitBy is what shells say of a program that a signal ended.
+func exitBy(s os.Signal) int {
+	if number, ok := s.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return exitInterrupted
 }

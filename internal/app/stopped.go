@@ -33,14 +33,6 @@ func (s *Stopped) Name() string {
 	return s.By.String()
 }
 
-// ExitCode is what shells say of a program that the signal ended.
-func (s *Stopped) ExitCode() int {
-	if number, ok := s.By.(syscall.Signal); ok {
-		return 128 + int(number)
-	}
-	return 128 + int(syscall.SIGINT)
-}
-
 // stopFields are those of a record that something stops to serve: with the signal that
 // told it to, if one did.
 func stopFields(ctx context.Context, fields map[string]string) map[string]string {
