@@ -27,8 +27,8 @@ import (
 // open.
 type Keeper struct {
 	Home home.Folder
-	UID  int    // who the home must belong to
-	DSN  string // store.dsn, the database that homes share: the home's own has the index of the trail then; "": none
+	UID  int            // who the home must belong to
+	DSN  runtime.Secret // store.dsn, the database that homes share: the home's own has the index of the trail then; empty: none
 
 	Told func(statement string) // what is asked of a database; may be nil
 }
@@ -67,7 +67,7 @@ func (k Keeper) Migrate(ctx context.Context) (Migrated, error) {
 		return Migrated{}, k.Home.Hindered(err, k.UID)
 	}
 	done := Migrated{Path: before.Path, From: before.Version, To: before.Newest}
-	if err := db.Close(); err != nil || k.DSN == "" {
+	if err := db.Close(); err != nil || k.DSN.Empty() {
 		return done, err
 	}
 	shared, err := k.InspectShared(ctx)
@@ -92,7 +92,7 @@ type Moved struct {
 // nothing when it is there already. The index of the trail stays, and so does the master key. It
 // refuses while anything serves over the home.
 func (k Keeper) Move(ctx context.Context) (out Moved, err error) {
-	if k.DSN == "" {
+	if k.DSN.Empty() {
 		return out, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "store.dsn names no database to move to",
 			Hint: "set store.dsn in config.yaml, or KIMBAP_STORE_DSN, to postgres://USER@HOST/DATABASE",
@@ -132,7 +132,7 @@ func (k Keeper) movedTo(ctx context.Context, db *sqlite.DB) (name string, err er
 // Copy writes a consistent copy to a file that must not be there yet,
 // and returns how the copy stands.
 func (k Keeper) Copy(ctx context.Context, to string) (sqlite.Inspection, error) {
-	if k.DSN != "" {
+	if !k.DSN.Empty() {
 		return sqlite.Inspection{}, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: "what this home stores is in PostgreSQL, whose own tools copy it",
 			Hint: "pg_dump --schema=kimbap --file=" + runtime.Quote(to) + " DSN",
@@ -167,4 +167,4 @@ func (k Keeper) file() (string, error) {
 }
 
 // shared are the options of the database that homes share.
-func (k Keeper) shared() postgres.Options { return postgres.Options{DSN: k.DSN, Told: k.Told} }
+func (k Keeper) shared() postgres.Options { return postgres.Options{DSN: k.DSN.Reveal(), Told: k.Told} }
