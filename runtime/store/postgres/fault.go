@@ -65,8 +65,8 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 	}
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
-		Msg:  fmt.Sprintf("the database %s did not do its work (%s)", db.name, doing),
-		Hint: "look in its log", Err: said,
+		Msg:  fmt.Sprintf("the database of the shared store did not do its work (%s)", doing),
+		Hint: "look in its log", Err: db.named(said),
 	}
 }
 
@@ -91,7 +91,7 @@ const noAnswer = "it does not answer"
 func (db *DB) unavailable(doing, why string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable,
-		Msg:  "the database of the shared store cannot be used: " + why, // agents are told it, so not where it is
+		Msg:  "the database of the shared store cannot be used: " + why, // see named
 		Hint: "look whether the server runs and can be reached from here; requests go again by themselves when it is back", RetryAfter: time.Second, Err: fmt.Errorf("%s: %s: %w", db.name, doing, err),
 	}
 }
@@ -100,6 +100,14 @@ func (db *DB) unavailable(doing, why string, err error) error {
 func (db *DB) access(why, fix string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
-		Msg: "the database " + db.name + " is refused: " + why, Hint: fix, Err: err,
+		Msg: "the database of the shared store is refused: " + why, Hint: fix, Err: db.named(err),
 	}
+}
+
+// named is a cause that says of which database it is. The message does not: agents are told it.
+func (db *DB) named(err error) error {
+	if err == nil {
+		return errors.New(db.name)
+	}
+	return fmt.Errorf("%s: %w", db.name, err)
 }

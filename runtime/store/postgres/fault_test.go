@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -217,9 +218,32 @@ func TestRefuses(t *testing.T) {
 		}
 		is(t, c.name, err, e.Code, e.Reason)
 	}
-	db := opened(t, line.DSN(spoiled), false)
-	_, _, err := db.Secret(t.Context(), "default", "a")
-	is(t, "a table that is gone", err, runtime.CodeInternal, runtime.ReasonStorageUnavailable)
+}
+
+// What a request meets of the database is told to agents, who need not hear where it is. Who
+// reads the cause does.
+func TestAgentsDoNotHearWhereTheDatabaseIs(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line := server.Line(t)
+	spoiled := server.Database(t)
+	db := opened(t, line.DSN(spoiled), true)
+	for _, c := range []struct{ name, statement string }{
+		{"a table that is gone", "DROP TABLE kimbap.secrets"},
+		{"columns that are gone", "CREATE VIEW kimbap.secrets AS SELECT '' AS tenant, '' AS name"},
+	} {
+		server.Exec(t, spoiled, c.statement)
+		_, _, err := db.Secret(t.Context(), "default", "a")
+		is(t, c.name, err, runtime.CodeInternal, runtime.ReasonStorageUnavailable)
+		e := runtime.AsError(err)
+		if told := e.Msg + " " + e.Hint; strings.Contains(told, spoiled) || strings.Contains(told, "127.0.0.1") || !strings.Contains(fmt.Sprint(e.Err), spoiled) {
+			t.Errorf("%s: agents hear %q, the cause is %v", c.name, told, e.Err)
+		}
+	}
+	_, err := postgres.Open(t.Context(), postgres.Options{DSN: strings.Replace(line.DSN(spoiled), "pass", "boss", 1)})
+	if e := runtime.AsError(err); err == nil || strings.Contains(e.Msg+e.Hint, spoiled) || !strings.Contains(fmt.Sprint(e.Err), spoiled) {
+		t.Errorf("a wrong password: %v, %v", err, e.Err)
+	}
 }
 
 // Who asks a silent server several times waits once.

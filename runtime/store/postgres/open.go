@@ -219,7 +219,7 @@ func portText(port uint16) string { return strconv.Itoa(int(port)) }
 func (db *DB) strange(why string, err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
-		Msg:  "the database " + db.name + " is refused: " + why + "; nothing was changed",
-		Hint: "restore a backup of it, or name another one in store.dsn", Err: err,
+		Msg:  "the database of the shared store is refused: " + why + "; nothing was changed",
+		Hint: "restore a backup of it, or name another one in store.dsn", Err: db.named(err),
 	}
 }
