@@ -104,7 +104,7 @@ func newActionsListCommand(c *cli) *cobra.Command {
 					}
 				}
 				return c.show(list, func() {
-					c.list([]string{"action", "risk", "description"}, rows, "no service is installed; see: kimbap service list --catalog")
+					c.list([]string{"action", "risk", "description"}, rows, c.noService())
 				})
 			})
 		},

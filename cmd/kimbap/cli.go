@@ -31,6 +31,7 @@ type cli struct {
 	nameless              bool   // as on a system that does not say whose a TCP connection is
 	ahead                 *app.Ahead
 	stopped               atomic.Pointer[app.Stopped] // the signal that told this command to end
+	faulty                bool                        // the policy or a service cannot be read, and that was said
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 
@@ -145,6 +146,7 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 		c.say("warning: the configuration cannot be read; going on without it: the record goes to the home's own trail, and no stored key is opened\n%s", why)
 	}
 	if why := a.Fault(); why != nil {
+		c.faulty = true
 		fault := runtime.AsError(why)
 		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", fault.Msg)
 		if fault.Hint != "" {

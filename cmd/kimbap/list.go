@@ -53,6 +53,15 @@ func (c *cli) sayAvailable(list []app.Available) error {
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
 	}
 	return c.show(list, func() {
-		c.list([]string{"service", "description", "actions", "scope", "source", "key"}, rows, "no service is installed; see: kimbap service list --catalog")
+		c.list([]string{"service", "description", "actions", "scope", "source", "key"}, rows, c.noService())
 	})
+}
+
+// noService is what is said where a list of services is empty: there may be one whose file
+// cannot be read, as a warning has told.
+func (c *cli) noService() string {
+	if c.faulty {
+		return "no service is installed whose file can be read"
+	}
+	return "no service is installed; see: kimbap service list --catalog"
 }

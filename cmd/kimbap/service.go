@@ -195,7 +195,7 @@ func (c *cli) showServices(services []*app.Service, installed func(name string) 
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return c.show(list, func() {
-		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, "no service is installed; see: kimbap service list --catalog")
+		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, c.noService())
 	})
 }
 
