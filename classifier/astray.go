@@ -73,18 +73,29 @@ func (p *reading) strayInQuery(raw, key string) {
 }
 
 // strayInPath looks for arguments behind a ";" in the path, where some routers begin the
-// query (find-my-way) and servers in Java have parameters.
+// query (find-my-way) and servers in Java have parameters, and behind what is a "?" or "#" to
+// those that decode it first.
 func (p *reading) strayInPath(t *path) {
-	for i := range t.count {
-		_, text, _ := strings.Cut(t.at(i).text, ";")
-		for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == '&' }) {
-			key, _, _ := strings.Cut(pair, "=")
-			key = unescape(key)
-			p.strayInQuery(pair, key)
-			for name, arg := range p.argReader.query {
-				if cutTo(key, name) {
-					p.astray = append(p.astray, arg.Name)
-				}
+	segments := t.texts()
+	for times := range mostDecodings + 1 {
+		if times > 0 && !decodeAgain(segments) {
+			return
+		}
+		if _, text, mark := cutSegments(segments, enders); mark != 0 {
+			p.strayBehind(text)
+		}
+	}
+}
+
+// strayBehind looks for arguments in what some server takes for parameters.
+func (p *reading) strayBehind(text string) {
+	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";?#&/", r) }) {
+		key, _, _ := strings.Cut(pair, "=")
+		key = unescape(key)
+		p.strayInQuery(pair, key)
+		for name, arg := range p.argReader.query {
+			if cutTo(key, name) {
+				p.astray = append(p.astray, arg.Name)
 			}
 		}
 	}

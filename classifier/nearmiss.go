@@ -58,8 +58,8 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 		}
 	}
 	if w.path.params {
-		for _, as := range [...]path{w.path.bare(), w.path.ended()} {
-			again := walk{in: w.in, path: as}
+		for as := range w.path.endings() {
+			again := walk{in: w.in, path: *as}
 			if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
 				return badTarget(reasonInvalidTarget, "up to its \";\", \"%%3F\" or \"%%23\", or without its parameters, this path would be another action")
 			}
@@ -105,11 +105,12 @@ func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 		parts := w.path.parts()
 		o, err = w.refuseWorseAs(h, &parts)
 	}
-	if o == nothing && err == nil && w.path.params {
-		bare := w.path.bare()
-		if o, err = w.refuseWorseAs(h, &bare); o == nothing && err == nil {
-			ended := w.path.ended()
-			o, err = w.refuseWorseAs(h, &ended)
+	if w.path.params {
+		for as := range w.path.endings() {
+			if o != nothing || err != nil {
+				break
+			}
+			o, err = w.refuseWorseAs(h, as)
 		}
 	}
 	return o, err
@@ -294,80 +295,3 @@ func (n *node) formatted(text string, last bool) *node {
 
 // isFormat reports whether the end of a segment is a format, with its dot.
 func isFormat(end string) bool { return end == ".json" || end == ".xml" || end == ".csv" }
-
-// parts is the path of a server that takes encoded slashes for separators.
-func (t *path) parts() path {
-	out := path{query: t.query}
-	for i := range t.count {
-		out.addParts(t.at(i))
-	}
-	return out
-}
-
-// bare is the path of a server that leaves the parameters of segments out (Tomcat).
-func (t *path) bare() path {
-	out := path{query: t.query}
-	for i := range t.count {
-		seg := t.at(i)
-		seg.text = cutParams(seg.text)
-		out.push(seg)
-	}
-	return out
-}
-
-// ended is the path of a server to which the query begins at the first ";" (find-my-way,
-// the router of Fastify 4 and restify), or that decodes a target before it looks for its
-// query and fragment. A ";" that is encoded only ends the path, for servers behind one that
-// decodes it.
-func (t *path) ended() path {
-	out := path{query: t.query}
-	for i := range t.count {
-		seg := t.at(i)
-		whole := seg.text
-		end, char := cutAtOne(whole, enders)
-		seg.text = whole[:end]
-		out.push(seg)
-		switch {
-		case char == 0:
-			continue
-		case whole[end] == ';':
-			out.query = t.behind(i, end+1)
-		case char == '?':
-			_, query, _ := strings.Cut(whole[end:], "3") // of the escape
-			out.query = t.behind(i, len(whole)-len(query)+1)
-		}
-		break
-	}
-	return out
-}
-
-// behind is what follows a place in a segment, the query included.
-func (t *path) behind(index, from int) string {
-	text := t.at(index).text[from:]
-	for i := index + 1; i < t.count; i++ {
-		text += "/" + t.at(i).text
-	}
-	if t.query != "" {
-		text += "?" + t.query
-	}
-	return text
-}
-
-// addParts splits a segment at its encoded slashes. What is empty is left out, as
-// servers do that take several slashes for one.
-func (t *path) addParts(seg segment) {
-	start := 0
-	for i := 0; i < len(seg.text); i++ {
-		if c, ok := escaped(seg.text, i); seg.text[i] == '%' && ok && (c == '/' || c == '\\') {
-			t.addPart(segment{seg.text[start:i], seg.special})
-			start = i + 3
-		}
-	}
-	t.addPart(segment{seg.text[start:], seg.special})
-}
-
-func (t *path) addPart(s segment) {
-	if s.text != "" {
-		t.push(s)
-	}
-}

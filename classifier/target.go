@@ -77,12 +77,8 @@ func (t *path) add(text string, special, last bool) *Error {
 	if text == "" && !last {
 		return badTarget(reasonEmptySegment, "the path has an empty segment (\"//\")")
 	}
-	if err := checkSegment(text, special); err != nil {
+	if err := t.checkSegment(text, special); err != nil {
 		return err
-	}
-	if special && !t.params {
-		_, char := cutAtOne(text, enders)
-		t.params = char != 0
 	}
 	t.push(segment{text, special})
 	return nil
@@ -147,8 +143,8 @@ const mostDecodings = 4
 
 // checkSegment refuses what some reader could take for "." or "..", as a whole
 // or in part: after one or more decodings, with encoded separators taken as
-// separators, and with parameters after ";" cut off.
-func checkSegment(text string, special bool) *Error {
+// separators, and up to a ";", "?" or "#".
+func (t *path) checkSegment(text string, special bool) *Error {
 	dots, bare := text == "." || text == "..", false
 	if special {
 		var space [256]byte
@@ -157,9 +153,11 @@ func checkSegment(text string, special bool) *Error {
 			return badTarget(reasonInvalidTarget, "the path does not decode to UTF-8")
 		}
 		dots, bare = oddPart(decoded)
+		t.params = t.params || bytes.ContainsAny(decoded, enders)
 		for i := 1; i < mostDecodings && !dots && !bare && bytes.IndexByte(decoded, '%') >= 0; i++ {
 			decoded = appendUnescaped(decoded[:0], decoded)
 			dots, bare = oddPart(decoded)
+			t.params = t.params || bytes.ContainsAny(decoded, enders)
 		}
 	}
 	switch {
@@ -181,55 +179,14 @@ func oddPart(text []byte) (dots, bare bool) {
 		} else {
 			text = nil
 		}
-		if end := bytes.IndexByte(part, ';'); end >= 0 {
-			part, bare = part[:end], bare || end == 0
+		if end := bytes.IndexAny(part, enders); end >= 0 {
+			part, bare = part[:end], bare || end == 0 && part[0] == ';'
 		}
 		if string(part) == "." || string(part) == ".." {
 			return true, bare
 		}
 	}
 	return false, bare
-}
-
-// cutParams is a segment without its parameters: up to its first ";", which may be
-// encoded, and once more for every server on the way.
-func cutParams(text string) string {
-	end, _ := cutAtOne(text, ";")
-	return text[:end]
-}
-
-// cutAtOne finds the first of some characters in a segment, encoded or not, and returns its
-// place and its own byte: 0 where there is none, and the place is the end.
-func cutAtOne(text, chars string) (end int, char byte) {
-	for i := range len(text) {
-		c := text[i]
-		if c == '%' {
-			c = spokenAt(text, i)
-		}
-		if c != '%' && strings.IndexByte(chars, c) >= 0 {
-			return i, c
-		}
-	}
-	return len(text), 0
-}
-
-// spokenAt is what an escape at a place of a segment comes to, decoded by one server behind
-// another; "%" where that is no other character.
-func spokenAt(text string, i int) byte {
-	rest := text[i+1:]
-	for range mostDecodings {
-		if len(rest) < 2 {
-			break
-		}
-		if hi, ok := fromHex(rest[0]); ok && rest[:2] != "25" {
-			if lo, ok := fromHex(rest[1]); ok {
-				return hi<<4 | lo
-			}
-			break
-		}
-		rest = strings.TrimPrefix(rest, "25")
-	}
-	return '%'
 }
 
 // unescape decodes a path segment that has passed the target check. Without an
