@@ -216,10 +216,8 @@ func (n *node) disguised(text string) *Error {
 			return badTarget(reasonInvalidTarget, "a fixed part of the path is percent-encoded: send it as plain text")
 		}
 	}
-	for i, c := range decoded {
-		if c == ';' && n.names(decoded[:i]) {
-			return badTarget(reasonPathParameter, "a fixed part of the path carries a \";\" parameter")
-		}
+	if end := bytes.IndexByte(decoded, ';'); end >= 0 && n.names(decoded[:end]) { // none has a ";" itself
+		return badTarget(reasonPathParameter, "a fixed part of the path carries a \";\" parameter")
 	}
 	return nil
 }
