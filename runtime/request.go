@@ -58,6 +58,10 @@ type Request struct {
 	// held in the store, or is resolved again after a person's yes or to be repeated.
 	Waited bool
 
+	// Settled says that Args were completed before, and judged: no default is added for what
+	// is not among them. Of a request that is to be built.
+	Settled bool
+
 	// Approval is the one that this request was held under, when it is collected by its id:
 	// it is done by that yes alone and once, whatever the rules say by now. Empty: none.
 	Approval string

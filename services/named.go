@@ -14,8 +14,8 @@ import (
 // A call by name: its arguments are completed and checked, and its request is built of them.
 
 // built completes the arguments of a request that kimbap builds itself, and builds it. A
-// program gets none.
-func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *runtime.Built, error) {
+// program gets none. Arguments that are settled were completed before, and get no defaults.
+func (s *Set) built(action *runtime.Action, given runtime.Args, settled bool) (runtime.Args, *runtime.Built, error) {
 	if !action.Callable() {
 		return nil, nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageResolve,
@@ -35,7 +35,7 @@ func (s *Set) built(action *runtime.Action, given runtime.Args) (runtime.Args, *
 		}
 	}
 	for i := range action.Params {
-		if err := settle(action, &action.Params[i], args); err != nil {
+		if err := settle(action, &action.Params[i], args, !settled); err != nil {
 			return nil, nil, err
 		}
 		if err := toTexts(action, &action.Params[i], args); err != nil {
@@ -164,11 +164,11 @@ func fillSplit(action *runtime.Action, p *runtime.Param, args runtime.Args) erro
 	return nil
 }
 
-// settle brings one argument to its type, adds its default, and judges it.
-func settle(action *runtime.Action, p *runtime.Param, args runtime.Args) error {
+// settle brings one argument to its type, adds its default where one is wanted, and judges it.
+func settle(action *runtime.Action, p *runtime.Param, args runtime.Args, defaults bool) error {
 	v, given := args[p.Name]
 	if !given {
-		if p.Default != nil {
+		if p.Default != nil && defaults {
 			args[p.Name] = p.Default
 		} else if p.Required && (p.Split == "" || slices.Contains(holes(p.Split), p.Name)) {
 			return invalid(action, p.Name, "is required")

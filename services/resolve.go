@@ -44,7 +44,7 @@ func (s *Set) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 		}
 		return runtime.Resolved{Action: action, Args: args}, nil
 	}
-	args, built, err := s.built(action, req.Args)
+	args, built, err := s.built(action, req.Args, req.Settled)
 	if err != nil {
 		return runtime.Resolved{}, err
 	}

@@ -45,7 +45,7 @@ type step struct {
 // its arguments is left to the pipeline, which records it.
 func (a Actions) first(req *runtime.Request, action *runtime.Action) (step, error) {
 	s := step{req: req, action: action}
-	found, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args})
+	found, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args, Settled: req.Settled})
 	if err != nil || found.Built == nil {
 		return s, nil
 	}
@@ -147,7 +147,7 @@ func (a Actions) again(from step, changed runtime.Args) (step, error) {
 	maps.Copy(args, changed)
 	req := &runtime.Request{
 		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
-		Action: from.action.Ref, Args: args,
+		Action: from.action.Ref, Args: args, Settled: from.args != nil,
 	}
 	return a.first(req, from.action)
 }

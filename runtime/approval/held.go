@@ -31,7 +31,7 @@ type HeldRequest struct {
 // Request returns a request that [runtime.Pipeline.Do] takes for the same one.
 // The receiver of it fills in who calls.
 func (h HeldRequest) Request() *runtime.Request {
-	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target, Waited: true}
+	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target, Waited: true, Settled: h.Built}
 	if h.Built {
 		return req
 	}
