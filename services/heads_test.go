@@ -60,6 +60,21 @@ func TestAFieldOfTheHeadIsLeftOutWithItsArgument(t *testing.T) {
 	}
 }
 
+// The same of a next page that has waited for a person: kimbap made it, with its own name.
+func TestANextPageIsTheSameAfterItHasWaited(t *testing.T) {
+	t.Parallel()
+	all := set(t, heads)
+	for _, followed := range []bool{true, false} {
+		_, err := all.Resolve(&runtime.Request{
+			Action: "heads.get", Followed: followed, Waited: true, Raw: &runtime.Raw{Header: http.Header{"User-Agent": {"kimbap"}}},
+			Target: runtime.Target{Scheme: "https", Authority: "api.heads.test:443", Method: "GET", Path: "/x?page=2"},
+		})
+		if (err == nil) != followed {
+			t.Errorf("followed %v: %v", followed, err)
+		}
+	}
+}
+
 const beside = `
 name: beside
 version: 1.0.0

@@ -27,7 +27,7 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Bu
 	if len(kinds) > 1 {
 		return s.same(action, classifier.Match{}, severalTypes())
 	}
-	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true, Unfilled: unfilled(action.HTTP, args)}
+	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true, Unfilled: Unfilled(action.HTTP, args)}
 	illegible := r.Body != nil && (classifier.Packed(r.Header) || classifier.OtherCharset(kinds))
 	if wroteBody(action.HTTP, r) || mayHoldParameters(r) || illegible && classifier.MayBeForm(r.Method, kinds) {
 		if err := readBody(&in, r); err != nil {

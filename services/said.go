@@ -2,6 +2,7 @@ package services
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -131,9 +132,9 @@ func dropUnsent(action *runtime.Action, args, given runtime.Args) error {
 	return nil
 }
 
-// unfilled are the fields whose text has an argument that is not given. Nothing of the service
+// Unfilled are the fields whose text has an argument that is not given. Nothing of the service
 // is sent there; in User-Agent and Content-Type stands what kimbap writes in every request.
-func unfilled(spec *runtime.HTTPSpec, args runtime.Args) []string {
+func Unfilled(spec *runtime.HTTPSpec, args runtime.Args) []string {
 	var out []string
 	for _, f := range spec.Headers {
 		template, isText := f.Value.Value.(string)
@@ -143,6 +144,15 @@ func unfilled(spec *runtime.HTTPSpec, args runtime.Args) []string {
 		}
 	}
 	return out
+}
+
+// OwnFields are the fields of a request that kimbap makes of an answer which say no argument
+// of any action: kimbap's own name.
+func OwnFields(header http.Header) []string {
+	if list := header["User-Agent"]; len(list) == 1 && list[0] == request.Agent {
+		return []string{"User-Agent"}
+	}
+	return nil
 }
 
 // asGiven refuses a request that says other arguments than those it was made of. A field

@@ -15,6 +15,9 @@ const JudgedBody = 1 << 20
 func (s *Set) still(action *runtime.Action, req *runtime.Request) error {
 	t := req.Target
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
+	if req.Followed {
+		in.Unfilled = OwnFields(in.Header)
+	}
 	match, err := s.table.Match(in)
 	if err == nil && match.NeedBody {
 		if in.Body, err = keptBody(req.Raw); err == nil {

@@ -35,6 +35,17 @@ func TestTheNextPageIsOfTheSameArguments(t *testing.T) {
 	}
 }
 
+// In User-Agent stands what kimbap writes itself, where the argument for it is not given: no
+// reason for not going on.
+func TestALinkIsFollowedWithoutTheArgumentForTheUserAgent(t *testing.T) {
+	t.Parallel()
+	a, first := firstOf(t, runtime.Args{})
+	next, err := a.follow(first, "/x?after=1", "continues on")
+	if err != nil || next.req.Action != "again.list" || next.req.Raw.Header.Get("User-Agent") != "kimbap" {
+		t.Errorf("%+v: %v", next.req, err)
+	}
+}
+
 func firstOf(t *testing.T, args runtime.Args) (Actions, step) {
 	t.Helper()
 	set := servicestest.Set(t, "again.yaml", again)

@@ -122,7 +122,8 @@ func (a Actions) follow(from step, ref, how string) (step, error) {
 	header.Del("Content-Type")
 	match, err := a.Services.Current().Table().Match(classifier.Input{
 		Scheme: target.Scheme, Authority: authority, Method: target.Method, Target: target.Path, Header: header,
-		Body: &classifier.Body{}, // none, which a strict service wants to know
+		Body:     &classifier.Body{}, // none, which a strict service wants to know
+		Unfilled: services.OwnFields(header),
 	})
 	if err != nil || match.Action == "" {
 		return step{}, unfollowed(from, "%s %s, which none of its actions covers", how, printablePath(to.Path))

@@ -210,7 +210,7 @@ func (r *trial) build(a *runtime.Action, c Case) (*runtime.Built, error) {
 // readBack holds a built request, which the set has found to be this action, to the
 // arguments that it was made of.
 func readBack(set *services.Set, a *runtime.Action, built *runtime.Built, args runtime.Args) error {
-	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header, Checked: true}
+	in := classifier.Input{Scheme: built.Scheme, Authority: built.Authority, Method: built.Method, Target: built.Target, Header: built.Header, Checked: true, Unfilled: services.Unfilled(a.HTTP, args)}
 	read := a.HTTP.BodyType == "json" || a.HTTP.BodyType == "form"
 	if built.Body != nil && read {
 		body, err := classifier.ParseBody(built.Header.Get("Content-Type"), "", built.Body)

@@ -162,6 +162,48 @@ func TestActionsThatStartProgramsAreSaidToBeUntried(t *testing.T) {
 	}
 }
 
+// A field whose argument a case does not give is not there, but for what every request has
+// there, which says no argument.
+func TestACaseNeedNotSayWhatItsHeadNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "heads.yaml")
+	if err := os.WriteFile(file, []byte(headsFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
+	defer upstream.Close()
+	list, err := trial.Run(t.Context(), trial.Options{File: file, Upstream: upstream.URL, Writes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range list {
+		if one.Outcome != "ok" {
+			t.Errorf("%+v", one)
+		}
+	}
+	if len(list) != 2 {
+		t.Errorf("%d cases", len(list))
+	}
+}
+
+const headsFile = `name: heads
+version: 1.0.0
+description: Texts in its head
+base_url: https://heads.example.com
+actions:
+  get:
+    description: Read
+    method: GET
+    path: /x
+    args: [{name: app}]
+    request: {headers: {User-Agent: "{app} of us"}}
+  put:
+    description: Write
+    method: PUT
+    path: /x
+    args: [{name: format}, {name: a, required: true}]
+    request: {headers: {Content-Type: "application/{format}+json"}, body: {a: "{a}"}}
+`
+
 const greetFile = `name: greet
 version: 1.0.0
 description: Says hello

@@ -14,9 +14,9 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// agent is the User-Agent of built requests: kimbap is their client, and some
+// Agent is the User-Agent of built requests: kimbap is their client, and some
 // APIs answer none that has no name.
-const agent = "kimbap"
+const Agent = "kimbap"
 
 // Build makes the request of an action from its arguments, which the resolver
 // has checked. What cannot be built is an *runtime.Error with CodeInvalidInput.
@@ -76,7 +76,7 @@ func (w *writer) write() (*runtime.Built, error) {
 		return nil, err
 	}
 	if len(r.Header["User-Agent"]) == 0 {
-		r.Header["User-Agent"] = []string{agent}
+		r.Header["User-Agent"] = []string{Agent}
 	}
 	return r, nil
 }
