@@ -9,18 +9,34 @@ import (
 // lines or in one, with commas. A comma between quotes parts two elements to some readers
 // and to others none.
 func fieldList(key string, lines []string) ([]any, *Error) {
+	text := strings.Join(lines, ",")
+	if commaInQuotes(text) {
+		return nil, badInput(reasonAmbiguousParameter, "header field %s has a comma between quotes, and servers differ in what its elements are", key)
+	}
 	elements := make([]any, 0, len(lines))
-	for _, line := range lines {
-		for element := range strings.SplitSeq(line, ",") {
-			if strings.Count(element, `"`)%2 != 0 {
-				return nil, badInput(reasonAmbiguousParameter, "header field %s has a comma between quotes, and servers differ in what its elements are", key)
-			}
-			if element = strings.Trim(element, " \t"); element != "" {
-				elements = append(elements, element)
-			}
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.Trim(element, " \t"); element != "" {
+			elements = append(elements, element)
 		}
 	}
 	return elements, nil
+}
+
+// commaInQuotes reports whether some reader finds a comma between quotes: one to which a
+// backslash there takes the next byte out, or one to which it does not.
+func commaInQuotes(text string) bool {
+	quoted, heeding, escaped := false, false, false
+	for i := range len(text) {
+		c := text[i]
+		if c == ',' && (quoted || heeding) {
+			return true
+		}
+		if c == '"' {
+			quoted, heeding = !quoted, heeding == escaped
+		}
+		escaped = heeding && !escaped && c == '\\'
+	}
+	return false
 }
 
 // fieldTwin reports whether a head has the field under another name that some

@@ -159,6 +159,10 @@ func TestAListInTheHeadIsWhatItsReadersFind(t *testing.T) {
 		{[]string{"a", "b"}, []any{"a", "b"}},
 		{[]string{`"a" ,, "b"`}, []any{`"a"`, `"b"`}},
 		{[]string{`"a, b"`}, nil},
+		{[]string{`"a`, `b"`}, nil},
+		{[]string{`"a\",\"b"`}, nil}, // one element to who knows escapes, two to others
+		{[]string{`"a\"b\"", c`}, []any{`"a\"b\""`, "c"}},
+		{[]string{`a, 5" pipe`}, []any{"a", `5" pipe`}},
 	} {
 		match, err := all.Table().Match(classifier.Input{Scheme: "https", Authority: "api.tags.test:443", Method: "PUT", Target: "/x", Header: http.Header{"X-Tags": c.lines}})
 		if got, _ := match.Args["tags"].([]any); !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
