@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
@@ -111,5 +112,31 @@ func TestACallThatAYesHasBegunIsNotUndecided(t *testing.T) {
 	got := b.execute(sandbox.Script{Source: "x"})
 	if !got.Success || got.Calls[0].Status != sandbox.CallCanceled || len(got.Logs) != 1 || got.Logs[0].Message != "1 call was not awaited and was cut off: notes.delete-note" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A script that goes on asks four times a second how its question stands. That this cannot be
+// told just now, as while the store is busy, is no answer to its call.
+func TestAQuestionThatCannotBeLookedAtStaysOpen(t *testing.T) {
+	b := newBench(t, heartbeat)
+	b.o.Look = time.Millisecond
+	looks := 0
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+		b.mu.Lock()
+		looks++
+		now := looks
+		b.mu.Unlock()
+		switch now {
+		case 1:
+			return true, &runtime.Error{Code: runtime.CodeStorageBusy, Msg: "the database is in use by others"}
+		case 2:
+			b.decide("apr_1", nil)
+		}
+		return b.approval(ctx, caller, who, id, wait)
+	}
+	b.restart("1:a")
+	got := b.execute(sandbox.Script{Source: "x", Timeout: 20 * time.Second})
+	if !got.Success || got.Calls[0].Status != sandbox.CallOK || len(b.effects()) != 1 {
+		t.Errorf("%+v, made %v", got, b.effects())
 	}
 }

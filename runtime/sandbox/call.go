@@ -244,12 +244,9 @@ func (s *session) invoke(c *call) {
 		if approval != "" {
 			open, err := s.r.o.Approval(ctx, caller, who, approval, false)
 			switch {
-			case ctx.Err() != nil: // cut off before anything was known
-				open = true
-			case err != nil:
+			case verdict(err):
 				return Answer{Err: runtime.AsError(err)}
-			}
-			if open {
+			case open, err != nil, ctx.Err() != nil: // or it is not known now
 				return Answer{Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: approval, Msg: c.Asked}, Expires: c.Expires}
 			}
 		}
