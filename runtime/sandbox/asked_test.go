@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,5 +139,59 @@ func TestAQuestionThatCannotBeLookedAtStaysOpen(t *testing.T) {
 	got := b.execute(sandbox.Script{Source: "x", Timeout: 20 * time.Second})
 	if !got.Success || got.Calls[0].Status != sandbox.CallOK || len(b.effects()) != 1 {
 		t.Errorf("%+v, made %v", got, b.effects())
+	}
+}
+
+// A worker is not believed: it says that it waits for one of two questions while the other
+// one is looked at. The script is not paused then, and nothing is made twice.
+func TestAPauseBesideALookMakesNoCallTwice(t *testing.T) {
+	looking, answer := make(chan struct{}), make(chan struct{})
+	b := newBench(t, func(m *machine) any {
+		m.call("notes.deleteNote", `{"id":1}`)
+		m.call("notes.deleteNote", `{"id":2}`)
+		<-looking
+		m.say(&frame.ToHost{Idle: &frame.Idle{Waiting: []int{1}}})
+		for range 100 { // while the first is looked at and known to be open
+			m.log("still here")
+		}
+		m.do("notes.getNote", `{"id":3}`)
+		m.first(2)
+		m.first(1)
+		return 1
+	})
+	b.o.Look = time.Millisecond
+	var look, decide sync.Once
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+		if id == "apr_2" {
+			look.Do(func() {
+				close(looking)
+				<-answer
+			})
+		}
+		return b.approval(ctx, caller, who, id, wait)
+	}
+	goesOn := func() {
+		decide.Do(func() {
+			b.decide("apr_1", nil)
+			b.decide("apr_2", nil)
+			close(answer)
+		})
+	}
+	b.o.Record = func(ctx context.Context, e sandbox.Event) error {
+		if e.Kind == "exec.pause" {
+			goesOn()
+		}
+		return b.record(ctx, e)
+	}
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		if call.Step == 3 {
+			goesOn()
+		}
+		return b.answer(ctx, call)
+	}
+	b.restart("1:a")
+	got := b.execute(sandbox.Script{Source: "x", Wait: 20 * time.Second})
+	if made := b.effects(); !got.Success || len(made) != 3 {
+		t.Errorf("%+v, made %v", got, made)
 	}
 }

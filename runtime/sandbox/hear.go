@@ -75,14 +75,20 @@ func (s *session) waits(idle *frame.Idle) *frame.Done {
 }
 
 // stuck reports whether the script waits for people only. What it does not wait
-// for, as a timer that it has cleared, does not count.
+// for, as a timer that it has cleared, does not count; but a call that is under way would be
+// begun a second time behind the pause, so that counts whatever the worker says.
 func (s *session) stuck() bool {
 	if s.idle == nil || s.idle.Timers {
 		return false
 	}
+	for step := range s.flying {
+		if s.calls[step-1].Kind != frame.CallTimer {
+			return false
+		}
+	}
 	for _, step := range s.idle.Waiting {
 		c := s.calls[step-1]
-		if c.Approval == "" || c.Replied || s.flying[step] != nil || slices.Contains(s.later, c) {
+		if c.Approval == "" || c.Replied || slices.Contains(s.later, c) {
 			return false
 		}
 	}
