@@ -7,6 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -22,25 +23,40 @@ func (d Desk) GiveBack(ctx context.Context, name string) connector.Returned {
 		return connector.Nothing // nor can it be removed
 	}
 	for _, e := range stored {
-		if e.Name != name || e.Reference != nil { // whose command is not run for this
-			continue
+		if e.Name == name {
+			return d.giveBack(ctx, e)
 		}
-		if d.Vault.Locked() {
-			if d.signsInFor(name) {
-				return connector.Alive
-			}
-			break
-		}
-		became, err := d.Connector.Revoke(ctx, d.Tenant, name)
-		if err != nil {
-			d.Log.Info().Err(err).Str("credential", name).Str("tenant", string(d.Tenant)).Msg("an OAuth grant could not be given back")
-			if became == connector.Nothing && d.signsInFor(name) {
-				became = connector.Alive
-			}
-		}
-		return became
 	}
 	return connector.Nothing
+}
+
+// giveBack is GiveBack of what is stored under a name.
+func (d Desk) giveBack(ctx context.Context, e vault.Entry) connector.Returned {
+	if e.Reference != nil { // whose command is not run for this
+		return connector.Nothing
+	}
+	if d.Vault.Locked() {
+		if d.signsInFor(e.Name) {
+			return connector.Alive
+		}
+		return connector.Nothing
+	}
+	became, err := d.Connector.Revoke(ctx, d.Tenant, e.Name)
+	if err == nil {
+		return became
+	}
+	d.Log.Info().Err(err).Str("credential", e.Name).Str("tenant", string(d.Tenant)).Msg("an OAuth grant could not be given back")
+	if became == connector.Nothing && d.mayLive(ctx, e.Name) {
+		became = connector.Alive
+	}
+	return became
+}
+
+// mayLive reports whether a credential that could not be given back may be a grant, where the
+// time for that is over too.
+func (d Desk) mayLive(ctx context.Context, name string) bool {
+	over, grant, err := d.Connector.Over(context.WithoutCancel(ctx), d.Tenant, name)
+	return grant && !over || err != nil && d.signsInFor(name)
 }
 
 // signsInFor reports whether a service gets the credential of that name by a sign-in.
@@ -69,7 +85,7 @@ func (d Desk) GiveBackAll(ctx context.Context) (alive []string) {
 		return nil
 	}
 	for _, e := range stored {
-		if d.GiveBack(ctx, e.Name) == connector.Alive {
+		if d.giveBack(ctx, e) == connector.Alive {
 			alive = append(alive, e.Name)
 		}
 	}

@@ -156,7 +156,7 @@ func (d Desk) Ended(ctx context.Context) (out []string) {
 		if s.Auth == nil || s.Auth.OAuth == nil {
 			continue
 		}
-		if over, err := d.Connector.Over(ctx, d.Tenant, s.Auth.Ref); err == nil && over { // a vault that cannot be read shows elsewhere
+		if over, _, err := d.Connector.Over(ctx, d.Tenant, s.Auth.Ref); err == nil && over { // a vault that cannot be read shows elsewhere
 			out = append(out, s.Name)
 		}
 	}

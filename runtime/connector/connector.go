@@ -19,6 +19,9 @@ type Keeper interface {
 	// Where another is stored by now, or none, nothing changes and the error is
 	// [vault.ErrReplaced].
 	Replace(ctx context.Context, tenant runtime.Tenant, name string, was, value runtime.Secret) error
+	// Look shows what is stored under a name, which is no use of it, and reports whether there
+	// is something. A value that another store keeps is not shown.
+	Look(ctx context.Context, tenant runtime.Tenant, name string, look func(value runtime.Secret)) (found bool, err error)
 	// Forget drops what was read, so that the next look sees what others have stored.
 	Forget()
 	// Hide keeps a value that was opened out of the log.

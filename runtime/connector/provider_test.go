@@ -200,6 +200,16 @@ func (s *shelf) set(t *testing.T, g *Grant, version int, hosts ...string) {
 	}
 }
 
+func (s *shelf) Look(_ context.Context, _ runtime.Tenant, name string, look func(runtime.Secret)) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, found := s.values[name]
+	if found {
+		look(value)
+	}
+	return found, nil
+}
+
 func (s *shelf) Forget() {}
 
 func (s *shelf) Hide(value runtime.Secret) {

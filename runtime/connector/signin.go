@@ -236,12 +236,18 @@ func returnsTo(g *Grant, at *runtime.OAuth) bool {
 	return err == nil && terr == nil && strings.EqualFold(there.Host, tokens.Host)
 }
 
-// Over reports whether the provider has ended a stored grant.
-func (c *Connector) Over(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
-	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
-	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
-		return false, err
+// Over reports whether the provider has ended a stored grant, and whether there is one. That is
+// no use of it.
+func (c *Connector) Over(ctx context.Context, tenant runtime.Tenant, name string) (over, found bool, err error) {
+	var g *Grant
+	var unread error
+	_, err = c.o.Keeper.Look(ctx, tenant, name, func(value runtime.Secret) {
+		if found = IsGrant(value); found {
+			g, unread = open(value)
+		}
+	})
+	if err == nil {
+		err = unread
 	}
-	g, err := c.grant(place{tenant, name}, cred)
-	return err == nil && g.Over != "", err
+	return err == nil && found && g.Over != "", found, err
 }

@@ -57,6 +57,18 @@ func NoUsername(auth *runtime.Auth) error {
 	}
 }
 
+// Look shows what is stored under a name to whoever asks what that is, and reports whether there
+// is something. It is no use of the value, and is not noted as one; what must be fetched is not
+// fetched, and is not shown.
+func (v *Vault) Look(ctx context.Context, tenant runtime.Tenant, name string, look func(value runtime.Secret)) (found bool, err error) {
+	o, err := v.current(ctx, place{tenant, name})
+	if err != nil || o == nil || o.reference != nil {
+		return false, err
+	}
+	look(o.credential.Value)
+	return true, nil
+}
+
 // Holding returns a test for texts that are a stored value of the tenant, or hold one
 // of at least so many bytes. That is no use of a value, and is not noted as one. What
 // has expired, or must be fetched, is not looked for.

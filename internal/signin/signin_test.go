@@ -1,0 +1,187 @@
+package signin_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/kimbap-run/kimbap/internal/signin"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// desk signs in at a provider on this machine, over a vault of its own.
+type desk struct {
+	signin.Desk
+	provider *httptest.Server
+	revoked  func(token string) // called with each token that comes back
+	fetched  []string           // commands that were run for a value that another store keeps
+	key      vault.MasterKey
+	log      strings.Builder
+}
+
+const signedIn = `name: %s
+version: 1.0.0
+base_url: https://%[1]s.test
+auth:
+  type: oauth2
+  credential_ref: %[1]s.token
+  oauth2: {authorize_url: https://login.test/authorize, token_url: https://login.test/token, revoke_url: https://login.test/revoke, scopes: [read]}
+actions:
+  get-it: {description: Get it, method: GET, path: /it, idempotent: true, risk: {level: low}}
+`
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{key: vault.RandomMasterKey(), revoked: func(string) {}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /revoke", func(_ http.ResponseWriter, r *http.Request) { d.revoked(r.FormValue("token")) })
+	d.provider = httptest.NewServer(mux)
+	t.Cleanup(d.provider.Close)
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "kimbap.db"), Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	stored, err := vault.New(vault.Options{Store: db, Key: d.key, Clock: time.Now, Fetch: d})
+	if err == nil {
+		err = stored.Open(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	grants, err := connector.New(connector.Options{
+		Vault: stored, Keeper: stored, Client: d.provider.Client(), Clock: time.Now,
+		Lock: func(ctx context.Context, _ runtime.Tenant, _ string) (func(), error) { return func() {}, ctx.Err() },
+		Note: func(context.Context, runtime.Tenant, string, string, string) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Desk = signin.Desk{
+		Connector: grants, Vault: stored, Tenant: runtime.DefaultTenant, Services: servicestest.Set(t, "mail.yaml", fmt.Sprintf(signedIn, "mail")),
+		Expects: func(net.Addr) {}, Log: zerolog.New(&d.log),
+	}
+	return d
+}
+
+// Fetch implements [vault.Fetcher].
+func (d *desk) Fetch(_ context.Context, r vault.Reference) (runtime.Secret, error) {
+	d.fetched = append(d.fetched, r.Command[0])
+	return runtime.NewSecret("fetched"), nil
+}
+
+// grant stores one; over says that its provider has ended it.
+func (d *desk) grant(t *testing.T, name, over string) {
+	t.Helper()
+	g := connector.Grant{
+		TokenURL: d.provider.URL + "/token", RevokeURL: d.provider.URL + "/revoke", ClientID: "c",
+		RefreshToken: "refresh of " + name, AccessToken: "access of " + name, Obtained: time.Now(), Expires: time.Now().Add(time.Hour), Over: over,
+	}
+	value, err := g.Seal()
+	if err == nil {
+		_, err = d.Vault.Set(t.Context(), d.Tenant, name, value, []string{"mail.test:443"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of a tenant that goes all grants are given back. Those for which the time was too short are
+// told as what they are, alive, and so is none whose value was never one.
+func TestGrantsThatCouldNotBeGivenBackInTimeAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		until string // the grant with which the time is over
+		alive []string
+	}{
+		"in time":        {"none", nil},
+		"with the first": {"refresh of a.token", []string{"a.token", "c.token", "mail.token"}},
+		"with the last":  {"refresh of mail.token", []string{"mail.token"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			d.grant(t, "a.token", "")
+			d.grant(t, "c.token", "")
+			d.grant(t, "d.token", "revoked by its owner")
+			d.grant(t, "mail.token", "")
+			if _, err := d.Vault.Set(t.Context(), d.Tenant, "b.key", runtime.NewSecret("a plain key"), []string{"b.test:443"}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			back := []string{}
+			d.revoked = func(token string) {
+				back = append(back, token)
+				if token == c.until {
+					cancel()
+					<-ctx.Done()
+					panic(http.ErrAbortHandler)
+				}
+			}
+			if alive := d.GiveBackAll(ctx); !slices.Equal(alive, c.alive) {
+				t.Errorf("alive %v, want %v; given back were %v", alive, c.alive, back)
+			}
+			if said := d.log.String(); strings.Contains(said, "refresh of") || strings.Contains(said, "access of") {
+				t.Errorf("the log has a token: %s", said)
+			}
+		})
+	}
+}
+
+// Looking how sign-ins are is no use of a key, and runs no command of another store for it.
+func TestLookingAtSignInsUsesNoKey(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.grant(t, "mail.token", "revoked by its owner")
+	if ended := d.Ended(t.Context()); !slices.Equal(ended, []string{"mail"}) {
+		t.Errorf("ended: %v", ended)
+	}
+	if err := d.Vault.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if stored, err := d.Vault.List(t.Context(), d.Tenant); err != nil || len(stored) != 1 || !stored[0].LastUsed.IsZero() {
+		t.Errorf("it counts as used: %+v, %v", stored, err)
+	}
+	if _, err := d.Vault.SetReference(t.Context(), d.Tenant, "mail.token", vault.Reference{Command: []string{"/usr/bin/op", "read"}}, []string{"mail.test:443"}, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if ended := d.Ended(t.Context()); len(ended) > 0 || len(d.fetched) > 0 {
+		t.Errorf("ended: %v; run were %v", ended, d.fetched)
+	}
+	if became := d.GiveBack(t.Context(), "mail.token"); became != connector.Nothing || len(d.fetched) > 0 {
+		t.Errorf("given back: %q; run were %v", became, d.fetched)
+	}
+}
+
+// Nobody can tell of a locked vault what a value in it is. One that a service signs in for is
+// told as alive, since it is about to be removed.
+func TestALockedVaultGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.grant(t, "mail.token", "")
+	d.grant(t, "other.token", "")
+	d.revoked = func(token string) { t.Errorf("%s came back", token) }
+	d.Vault.Lock()
+	for name, want := range map[string]connector.Returned{"mail.token": connector.Alive, "other.token": connector.Nothing, "none": connector.Nothing} {
+		if got := d.GiveBack(t.Context(), name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if alive, ended := d.GiveBackAll(t.Context()), d.Ended(t.Context()); !slices.Equal(alive, []string{"mail.token"}) || ended != nil {
+		t.Errorf("alive %v, ended %v", alive, ended)
+	}
+}
