@@ -31,6 +31,7 @@ type cli struct {
 	nameless              bool   // as on a system that does not say whose a TCP connection is
 	ahead                 *app.Ahead
 	stopped               atomic.Pointer[app.Stopped] // the signal that told this command to end
+	told                  chan struct{}               // closed when it came
 	faulty                bool                        // the policy or a service cannot be read, and that was said
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none

@@ -26,7 +26,8 @@ func main() {
 	// net/http prints bytes of upstreams through the standard logger, and those
 	// may hold a reflected credential. Nothing of ours uses it.
 	log.SetOutput(io.Discard)
-	os.Exit(run(&cli{executable: executable()}))
+	c := &cli{executable: executable()}
+	c.leave(run(c))
 }
 
 // executable is this program's own file: it runs the workers of scripts too.
@@ -42,7 +43,8 @@ func executable() string {
 func run(c *cli) int {
 	app.HurryCollector()
 	system.WidenTimerSlack()
-	c.in, c.out, c.err = os.Stdin, &output{to: os.Stdout}, os.Stderr
+	c.told = make(chan struct{})
+	c.in, c.out, c.err = os.Stdin, &output{to: os.Stdout, told: c.told}, os.Stderr
 	c.args, c.env, c.uid = os.Args[1:], system.Environment(os.Environ()), os.Getuid()
 	defer c.startAhead()()
 	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)

@@ -42,7 +42,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				return a.ServeMCP(ctx, app.MCPOptions{
-					In: os.Stdin, Out: os.Stdout, Listen: listen, Version: currentVersion().Version,
+					In: os.Stdin, Out: closed{c.out, os.Stdout}, Listen: listen, Version: currentVersion().Version,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s/mcp\n", addr) },
 				})
 			})
@@ -50,6 +50,12 @@ func newMCPCommand(c *cli) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&listen, "listen", "", "serve HTTP on this address instead of stdin and stdout")
 	return cmd
+}
+
+// closed is what is written in one way and closed in another.
+type closed struct {
+	io.Writer
+	io.Closer
 }
 
 // mcpOfRun is a connection to the MCP server of the run that this command is a program

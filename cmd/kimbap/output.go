@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -21,19 +22,45 @@ import (
 )
 
 // output is stdout as commands write to it, and remembers the first write that failed:
-// hardly any of them looks.
+// hardly any of them looks. Where nobody reads it, a command that is told to end does so.
 type output struct {
-	to  io.Writer
-	err error
+	to   io.Writer
+	told <-chan struct{} // closed when a signal tells the command to end; nil: never
+	err  error
 }
+
+// errUnread is the end of what nobody reads.
+var errUnread = errors.New("nobody reads it")
 
 // Write implements [io.Writer].
 func (o *output) Write(p []byte) (int, error) {
-	n, err := o.to.Write(p)
-	if o.err == nil {
-		o.err = err
+	const patience = time.Second // for what is only slow
+	if errors.Is(o.err, errUnread) {
+		return 0, o.err // the one before is not done
 	}
-	return n, err
+	type written struct {
+		n   int
+		err error
+	}
+	done := make(chan written, 1)
+	go func(p []byte) {
+		n, err := o.to.Write(p)
+		done <- written{n, err}
+	}(bytes.Clone(p)) // it may go on when the caller does
+	var w written
+	select {
+	case w = <-done:
+	case <-o.told:
+		select {
+		case w = <-done:
+		case <-time.After(patience):
+			w.err = errUnread
+		}
+	}
+	if o.err == nil {
+		o.err = w.err
+	}
+	return w.n, w.err
 }
 
 // written is the failure of a command that ended well, but whose data is not all where

@@ -23,13 +23,13 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 	go func() {
 		select {
 		case by := <-came:
-			c.stopped.Store(&app.Stopped{By: by})
+			c.stop(by)
 		case <-ctx.Done():
 		}
 		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
 		select {
 		case by := <-came: // it came before that
-			if !c.stopped.CompareAndSwap(nil, &app.Stopped{By: by}) {
+			if !c.stop(by) {
 				endBy(by)
 			}
 		default:
@@ -39,6 +39,15 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// stop notes the signal that told this command to end; false when one has before.
+func (c *cli) stop(by os.Signal) bool {
+	first := c.stopped.CompareAndSwap(nil, &app.Stopped{By: by})
+	if first && c.told != nil {
+		close(c.told)
+	}
+	return first
 }
 
 // bounded is interruptible, with the end that --timeout sets. Every command works in it.
@@ -58,6 +67,15 @@ func (c *cli) stops(exit int) int {
 		return exitBy(by.By)
 	}
 	return exit
+}
+
+// leave ends the process with an exit code, by the signal itself where that ended the
+// command: a shell goes on with its loop behind a program that ended by itself.
+func (c *cli) leave(exit int) {
+	if by := c.stopped.Load(); by != nil && exit == exitBy(by.By) {
+		endBy(by.By)
+	}
+	os.Exit(exit)
 }
 
 // endBy ends the process as a signal does that nothing waits for. The first process of a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -10,13 +11,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// A command that a signal ended before its work was done has the exit code that shells
-// have for that, whatever it was doing, and with -o json all it prints is JSON. What goes
+// A command that a signal ended before its work was done ends by that signal, which shells
+// call 130 and 143, whatever it was doing, and with -o json all it prints is JSON. What goes
 // on until it is stopped has ended well, and the trail says by which signal.
 func TestACommandEndsAsTheSignalSays(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,8 +111,8 @@ actions:
 					}
 					return
 				}
-				if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.ExitCode() != exit {
-					t.Errorf("%v, want exit code %d: %s", err, exit, said)
+				if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != by {
+					t.Errorf("%v, want the end by %v, which a shell calls %d: %s", err, by, exit, said)
 				}
 				lines := strings.Split(strings.TrimSpace(said), "\n")
 				var line struct {
@@ -125,6 +130,34 @@ actions:
 			})
 		}
 	}
+	t.Run("in a loop", func(t *testing.T) { // behind a program that ends by itself bash goes on
+		loop := exec.Command("bash", "-c", "while true; do ./kimbap call slow.get 2>&1; echo again; done")
+		of := command()
+		loop.Dir, loop.Env = dir, of.Env
+		loop.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for all of them
+		stdout, err := loop.StdoutPipe()
+		check(t, err)
+		check(t, loop.Start())
+		asking(nil)
+		check(t, syscall.Kill(-loop.Process.Pid, syscall.SIGINT))
+		said := bufio.NewScanner(stdout)
+		for said.Scan() {
+			if said.Text() == "again" {
+				t.Error("it went on")
+				check(t, syscall.Kill(-loop.Process.Pid, syscall.SIGKILL))
+			}
+		}
+		err = loop.Wait()
+		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+			t.Errorf("the shell ended with %v", err)
+		}
+	})
+	ask := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+` + strings.Repeat(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n", 100)
+	for _, words := range [][]string{{"exec", "--json", "-e", "return 'x'.repeat(1e6)"}, {"mcp", "--json"}} {
+		heldUp(t, command(words...), ask)
+	}
 	out, err := command("audit", "search", "-o", "json", "--kind", "event", "--jq", `map(select(.event | endswith(".stop")) | .event + " " + (.fields.signal // "")) | sort`).Output()
 	check(t, err)
 	var stops []string
@@ -133,7 +166,35 @@ actions:
 	for _, what := range []string{"console", "daemon", "mcp", "proxy", "serve"} {
 		want = append(want, what+".stop SIGINT", what+".stop SIGTERM")
 	}
-	if got := strings.Join(stops, "\n"); got != strings.Join(want, "\n") {
+	if got := strings.Join(slices.Compact(stops), "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the trail says:\n%s", got)
 	}
+}
+
+// heldUp tells a command to end whose output is sent to a program that has stopped to read.
+func heldUp(t *testing.T, cmd *exec.Cmd, input string) {
+	t.Run("unread "+cmd.Args[1], func(t *testing.T) {
+		reads, writes, err := os.Pipe()
+		check(t, err)
+		defer reads.Close()
+		stdin, err := cmd.StdinPipe()
+		check(t, err)
+		defer stdin.Close()
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = writes, &stderr
+		defer writes.Close()
+		check(t, cmd.Start())
+		_, _ = io.WriteString(stdin, input)
+		for room := 1; room > 0; time.Sleep(time.Millisecond) {
+			room, err = unix.Poll([]unix.PollFd{{Fd: int32(writes.Fd()), Events: unix.POLLOUT}}, 0)
+			check(t, err)
+		}
+		check(t, cmd.Process.Signal(syscall.SIGTERM))
+		ended := time.AfterFunc(deadline, func() { t.Error("it goes on"); _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		ended.Stop()
+		if got := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); got != syscall.SIGTERM || !strings.Contains(stderr.String(), `"code":"canceled"`) {
+			t.Errorf("it ended by %v: %s", got, &stderr)
+		}
+	})
 }
