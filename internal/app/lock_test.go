@@ -85,7 +85,7 @@ func TestLockReachesRunningProxies(t *testing.T) {
 	sent := len(k.Up.Requests())
 	mark := k.Mark(t)
 	_, a := k.Connect(t, apptest.Authority)
-	if a.Status != http.StatusServiceUnavailable || a.Problem.Code != "vault_locked" || a.Problem.Reason != "locked" || !strings.Contains(a.Body, "locked by the owner") {
+	if a.Status != http.StatusServiceUnavailable || a.Problem.Code != "vault_locked" || a.Problem.Reason != "locked" || !strings.Contains(a.Body, "locked by its owner") {
 		t.Errorf("CONNECT: %d %+v", a.Status, a.Problem)
 	}
 	apptest.Eventually(t, "the record of the refusal", func() bool {

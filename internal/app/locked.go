@@ -86,7 +86,7 @@ func (a *App) refusal() *runtime.Error {
 		Hint: "the owner of this kimbap can repair it, kimbap status says how; hosts without a service are served meanwhile", Err: why,
 	}
 	if why.Reason == runtime.ReasonLocked {
-		e.Msg = "the vault is locked by the owner of this kimbap, so it serves no host of a service"
+		e.Msg = "the vault is locked by its owner, so kimbap serves no host of a service"
 		e.Hint = "the owner opens it with kimbap unlock; hosts without a service are served meanwhile"
 	}
 	return e
