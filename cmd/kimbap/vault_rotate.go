@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,13 @@ func (c *cli) rotateSecret(ctx context.Context, a *app.App, name, file, expires 
 	until, err := parseExpiry(expires, time.Now())
 	if err != nil {
 		return err
+	}
+	stored, err := a.Secrets(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(stored, func(s app.Stored) bool { return s.Name == name }) { // nobody types a value for nothing
+		return missing("kimbap vault list", "no credential named %q is stored", name)
 	}
 	secret, err := c.readSecret(ctx, file, "new value of "+name)
 	if err != nil {
