@@ -59,6 +59,31 @@ func newAliasCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
+// parted is the error of a word that is no action where it is a service: its action may stand
+// behind it as a word of its own. What follows that is not said again: it may hold what nobody
+// should read in a log.
+func (c *cli) parted(err error, word string, words []string) error {
+	if !slices.Contains(app.CatalogNames(), word) && !(app.Home{Dir: c.homeDir()}).Installed(word) {
+		return err
+	}
+	what := fmt.Sprintf("%q is a service, and its actions are called %s.ACTION", word, word)
+	at := slices.Index(words, word)
+	if at+1 == len(words) || !namesAction(words[at+1]) {
+		return usage("kimbap actions list "+word, "%s", what)
+	}
+	ref := word + "." + words[at+1]
+	fix := "kimbap call " + ref
+	if len(words) > at+2 {
+		fix += " --help"
+	}
+	return usage(fix, "%s; did you mean %s?", what, ref)
+}
+
+// namesAction reports whether a word is written as the names of actions are.
+func namesAction(word string) bool {
+	return word[:min(len(word), 1)] != "-" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_-") == "" && word != ""
+}
+
 // unalias returns the action that a word stands for: itself, when it names one.
 func (c *cli) unalias(word string) (string, error) {
 	if strings.Contains(word, ".") {

@@ -56,9 +56,10 @@ func newCallCommand(c *cli) *cobra.Command {
 			if err := c.early(cmd, args); err != nil {
 				return err
 			}
-			ref, err := c.unalias(ref)
+			word := ref
+			ref, err := c.unalias(word)
 			if err != nil {
-				return err
+				return c.parted(err, word, args)
 			}
 			err = c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
 				return c.callElsewhere(ctx, cmd, there, ref, args)
