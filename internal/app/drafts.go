@@ -40,6 +40,9 @@ func (a *App) Draft(path string) (*Draft, error) {
 // beside those that are known. The list is of names that nobody has here, also beside
 // an error.
 func (a *App) CheckPolicy(path string, serviceFiles []string) (*Draft, []Unused, error) {
+	if path == "" && !a.home.Exists() { // nothing is in force in a home that is a mistyped name
+		return nil, nil, a.home.Check(a.o.UID)
+	}
 	path, o, err := a.drafted(path)
 	if err != nil {
 		return nil, nil, err
