@@ -113,7 +113,7 @@ func newAgentsStatusCommand(c *cli) *cobra.Command {
 		Example: "  kimbap agents status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				states, err := a.AgentStates(ctx)
 				if err != nil {
 					return err

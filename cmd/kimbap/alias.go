@@ -33,7 +33,7 @@ func newAliasCommand(c *cli) *cobra.Command {
 	}, &cobra.Command{
 		Use: "remove NAME", Short: "Remove a short name", Args: cobra.ExactArgs(1), Example: "  kimbap alias remove prs",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.listing(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.listing(cmd.Context(), app.Options{Despite: true}, func(ctx context.Context, a *app.App) error {
 				if err := a.RemoveAlias(ctx, args[0]); err != nil {
 					return err
 				}

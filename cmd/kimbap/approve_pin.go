@@ -31,7 +31,7 @@ func newApprovePinCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve pin\n  kimbap approve pin --as alice --role finance\n  kimbap approve pin --as alice --remove",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: list, StartLocked: list}, func(ctx context.Context, a *app.App) error {
 				if list {
 					return c.sayPeople(ctx, a)
 				}

@@ -106,6 +106,8 @@ type serviceInfo struct {
 	Actions     int      `json:"actions"`
 	Installed   bool     `json:"installed"`
 	Update      string   `json:"update,omitempty"` // the command that takes the catalogue's file, which is another
+
+	Problems []app.FileProblem `json:"problems,omitempty"` // for which its file cannot be used
 }
 
 func newServiceListCommand(c *cli) *cobra.Command {
@@ -136,7 +138,7 @@ func (c *cli) showCatalog() error {
 		return err
 	}
 	home := app.Home{Dir: c.homeDir()}
-	return c.showServices(services, home.Installed, nil)
+	return c.showServices(services, home.Installed, nil, nil)
 }
 
 // showInForce lists the installed services, then those that are out of force, and those
@@ -152,7 +154,7 @@ func (c *cli) showInForce(a *app.App) error {
 			updates[o.Name] = o.Command
 		}
 	}
-	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates); err != nil {
+	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates, a.Unusable()); err != nil {
 		return err
 	}
 	if names := a.DisabledServices(); len(names) > 0 {
@@ -183,7 +185,9 @@ func (c *cli) sayOutdated(o app.Outdated) {
 	c.advise(what + "take it with: " + o.Command)
 }
 
-func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string) error {
+// showServices lists services. Those whose file cannot be used are told of as data too, where a
+// program would take them for ones that are not there.
+func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string, unusable map[string][]app.FileProblem) error {
 	list, rows := []serviceInfo{}, [][]string{}
 	for _, s := range services {
 		hosts := s.Authorities
@@ -193,6 +197,10 @@ func (c *cli) showServices(services []*app.Service, installed func(name string) 
 		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: hosts, Actions: len(s.Actions), Installed: installed(s.Name), Update: updates[s.Name]})
 		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
+	for name, problems := range unusable {
+		list = append(list, serviceInfo{Name: name, Hosts: []string{}, Installed: true, Problems: problems})
+	}
+	slices.SortFunc(list, func(a, b serviceInfo) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	return c.show(list, func() {
 		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, c.noService())

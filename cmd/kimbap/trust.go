@@ -28,7 +28,7 @@ it brings services that start programs on this machine, that is asked separately
 		Example: "  kimbap trust\n  kimbap trust --yes --commands\n  kimbap trust --remove",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Create: !remove}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: !remove, Despite: remove, Emergency: remove, StartLocked: remove}, func(ctx context.Context, a *app.App) error {
 				if remove {
 					was, err := a.Distrust(ctx, c.dir())
 					if err != nil {

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -42,6 +44,19 @@ func (a *App) readableServices() (*services.Set, error) {
 // Fault says what is wrong with the files of the policy and the services, nil
 // when nothing is or the home was not opened despite it.
 func (a *App) Fault() error { return a.fault }
+
+// Unusable are the installed services that [App.Fault] is about, by the names of their files,
+// and what is wrong with each.
+func (a *App) Unusable() map[string][]FileProblem {
+	out := map[string][]FileProblem{}
+	for _, p := range FileProblems(a.fault) {
+		if filepath.Dir(p.File) == a.home.Services() {
+			name := strings.TrimSuffix(filepath.Base(p.File), ".yaml")
+			out[name] = append(out[name], p)
+		}
+	}
+	return out
+}
 
 // readServices loads the installed services, or those that Options.Only names.
 func (a *App) readServices() (*services.Set, error) {

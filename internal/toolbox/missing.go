@@ -31,6 +31,8 @@ func (b Box) Action(ref string) (*runtime.Action, error) {
 		e.Ask = ask
 	} else if installed {
 		e.Hint, e.Ask = "kimbap actions list "+service, ask
+	} else if b.broken(service) {
+		return nil, b.Unknown(service)
 	} else if slices.Contains(b.disabled(), service) {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is disabled", service), "kimbap service enable "+service
 	} else if data, err := catalog.Read(service); ok && err == nil && len(data) > 0 {
@@ -72,7 +74,7 @@ func (b Box) Missing(word string) (service, fix string) {
 	}
 	names := catalog.Names()
 	if i := slices.IndexFunc(names, means); i >= 0 {
-		if _, installed := b.Services.Current().Service(names[i]); !installed {
+		if _, installed := b.Services.Current().Service(names[i]); !installed && !b.broken(names[i]) {
 			return names[i], "kimbap service install " + names[i]
 		}
 	}
@@ -84,8 +86,8 @@ func (b Box) Missing(word string) (service, fix string) {
 func (b Box) Unknown(name string) error {
 	e := &runtime.Error{Code: runtime.CodeUnknownAction, Reason: runtime.ReasonNotFound}
 	names := catalog.Names()
-	switch _, inForce := services.InstalledFile(b.Home.Services(), name); {
-	case inForce:
+	switch {
+	case b.broken(name):
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is installed, and its file cannot be used", name), "kimbap service list"
 		return e
 	case slices.Contains(b.disabled(), name):
@@ -103,6 +105,13 @@ func (b Box) Unknown(name string) error {
 		e.Msg += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return e
+}
+
+// broken reports whether a service that is not among those in force has a file all the same,
+// which cannot be used.
+func (b Box) broken(name string) bool {
+	_, installed := services.InstalledFile(b.Home.Services(), name)
+	return installed
 }
 
 // disabled are the names of services that are installed and not in force.
