@@ -45,6 +45,9 @@ func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Appr
 	for {
 		changed := d.changed()
 		a, err := d.Status(ctx, who, id)
+		if err != nil && ctx.Err() != nil { // at the very moment that the store was read
+			return Approval{}, gone(&Approval{ID: id}, ctx.Err())
+		}
 		if err != nil || a.State != Pending {
 			return a, err
 		}

@@ -146,4 +146,8 @@ func TestWhoLeavesWhileTheStoreIsReadIsToldTheApproval(t *testing.T) {
 	if e := runtime.AsError(err); e.Code != runtime.CodeCanceled || e.ApprovalID == "" || !strings.Contains(e.Msg, "while a person was asked") {
 		t.Errorf("%+v", e)
 	}
+	_, err = d.Wait(ctx, agent("a"), "apr_asked")
+	if e := runtime.AsError(err); e.Code != runtime.CodeCanceled || e.ApprovalID != "apr_asked" {
+		t.Errorf("who waits for what was asked before: %+v", e)
+	}
 }
