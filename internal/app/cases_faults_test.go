@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,11 +192,20 @@ func TestDamagedDatabasesAreNeverReplaced(t *testing.T) {
 	}
 }
 
+// finished is a folder without the files that are being written beside the ones that they will
+// replace: those may be gone once they are opened.
+type finished struct{ fs.FS }
+
+func (f finished) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.Contains(e.Name(), ".new-") }), err
+}
+
 // copyHome copies a home, private again.
 func copyHome(t *testing.T, from string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "home")
-	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+	if err := os.CopyFS(dir, finished{os.DirFS(from)}); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
