@@ -96,7 +96,7 @@ func (l *Log) alone(lines []*line) error {
 	if err := l.append(lines, true); err != nil {
 		return err
 	}
-	l.offer(l.ledger.Written())
+	l.offer(l.slot, l.ledger.Written())
 	for _, f := range l.desk.feeds {
 		f.lacks(mark(l.ledger))
 		l.owing = true

@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
-	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/ledger"
 	"github.com/kimbap-run/kimbap/runtime/audit/receipt"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
-	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 // What required sinks have missed comes from the ledger, where it stands, in this process
@@ -137,7 +134,7 @@ func (l *Log) resend(d *desk, f *feed, tip receipt.Mark, until time.Time) error 
 // give sends lines, as many as the sink has shown that it takes at a time.
 func (l *Log) give(d *desk, f *feed, b *receipt.Batch) error {
 	began := l.o.Clock()
-	err := f.out.Resend(d.slot, b.Lines)
+	err := f.out.Give(d.slot, b.Lines)
 	f.portion.given(len(b.Lines), l.o.Clock().Sub(began), err)
 	if err != nil && len(b.Lines) == 1 {
 		err = fmt.Errorf("record %d of %s: %w", b.Last.Sequence, d.slot, err)
@@ -164,7 +161,7 @@ func (l *Log) lose(d *desk, f *feed, b *receipt.Batch) error {
 	l.tip.Store(newTip(l.ledger))
 	f.out.Lose(b.Lost)
 	l.mention(fmt.Errorf("audit sink %s has lost %d records: %w", f.name, b.Lost, b.Cause))
-	l.offer(l.ledger.Written())
+	l.offer(l.slot, l.ledger.Written())
 	return nil
 }
 
@@ -178,90 +175,10 @@ func (l *Log) mention(err error) {
 	}
 }
 
-// sweep gives the required sinks what they lack of the slots that nobody writes to any more.
-// The error is of a sink, or of a slot that has something for one and cannot be read: it must
-// not be taken to have that. Where there are no sinks it is told of.
-func (l *Log) sweep(until time.Time) error {
-	if l.o.Shared || l.swept || l.o.SinksUnknown {
-		return nil
-	}
-	names, err := segment.Slots(l.o.Dir)
-	if err != nil {
-		return err
-	}
-	left, err := receipt.Unfinished(l.o.Dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if name == l.slot {
-			continue
-		}
-		if _, err := os.Stat(receipt.In(l.o.Dir, name).Path()); err != nil && left[name] == nil {
-			continue // no required sink has ever got anything of it
-		}
-		lock, err := holder.Open(l.o.Dir, name)
-		if err == nil {
-			if err = lock.Try(); err == nil {
-				err = l.sweepOne(name, until)
-			}
-			_ = lock.Close()
-		}
-		switch {
-		case err == nil || noTurn(err): // whose writer sees to it
-		case len(l.desk.feeds) > 0:
-			return err
-		default:
-			l.mention(err)
-		}
-	}
-	l.swept = true
-	return nil
-}
-
-// sweepOne does it for one slot, whose lock we hold.
-func (l *Log) sweepOne(slot string, until time.Time) error {
-	d := desk{slot: slot, book: receipt.In(l.o.Dir, slot)}
-	defer d.book.Close()
-	l.tidy(slot)
-	if err := d.book.Load(); err != nil {
-		return &unreadError{slot, err}
-	}
-	if len(d.book.Entries()) == 0 && !d.book.Damaged() {
-		return nil
-	}
-	for _, f := range l.desk.feeds { // a sink that has no mark there never got anything of it
-		if _, known := d.book.Mark(f.name); known || d.book.Damaged() {
-			d.feeds = append(d.feeds, &feed{name: f.name, out: f.out, portion: f.portion})
-		}
-	}
-	other := ledger.New(ledger.Options{Dir: l.o.Dir, Slot: slot})
-	if err := other.Load(); err != nil {
-		if len(d.feeds) == 0 { // they lack nothing of it
-			l.mention(err)
-			return nil
-		}
-		return &unreadError{slot, err}
-	}
-	defer other.Close()
-	tip := mark(other)
-	doubt, err := d.arrange(tip, tip, l.o.SinksElsewhere)
-	l.mention(doubt)
-	if err != nil {
-		return err
-	}
-	for _, f := range d.feeds {
-		if err := l.catchUp(&d, f, func() receipt.Mark { return tip }, until); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // deliver hands the group that was written last to all sinks; before is where the ledger
 // ended without it. The error is of a required one.
 func (l *Log) deliver(lines [][]byte, before receipt.Mark) error {
-	l.offer(lines)
+	l.offer(l.slot, lines)
 	if len(l.desk.feeds) == 0 {
 		return nil
 	}
@@ -273,7 +190,7 @@ func (l *Log) deliver(lines [][]byte, before receipt.Mark) error {
 		if f.mark != before || before == after {
 			continue
 		}
-		if err := f.out.Give(lines); err != nil {
+		if err := f.out.Give(l.slot, lines); err != nil {
 			if len(lines) > 1 && refused(err) {
 				continue // in smaller parts it may take them
 			}
@@ -289,14 +206,14 @@ func (l *Log) deliver(lines [][]byte, before receipt.Mark) error {
 	return l.settleUp(l.slice())
 }
 
-// offer hands lines to the best-effort sinks.
-func (l *Log) offer(lines [][]byte) {
+// offer hands lines of a slot to the best-effort sinks.
+func (l *Log) offer(slot string, lines [][]byte) {
 	if len(lines) == 0 {
 		return
 	}
 	for _, s := range l.sinks {
 		if !s.Required() {
-			_ = s.Give(lines)
+			_ = s.Give(slot, lines)
 		}
 	}
 }

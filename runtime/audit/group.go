@@ -177,6 +177,9 @@ func (l *Log) finish() {
 	if l.trouble.Load() == nil {
 		l.trouble.Store(l.refusal(errClosed))
 	}
+	if l.ledger.Open() == 0 && !l.o.Shared {
+		_ = l.lock.End()
+	}
 	l.ledger.Close()
 	l.desk.book.Close()
 	_ = l.lock.Close()

@@ -32,7 +32,7 @@ func (l *Log) Open(ctx context.Context) error {
 	}
 	feeds := l.desk.feeds
 	for _, sink := range l.o.Sinks {
-		out := outlet.Open(sink, l.slot, l.o.Queue, l.o.After, func() { signal(l.lossy) })
+		out := outlet.Open(sink, l.o.Queue, l.o.After, func() { signal(l.lossy) })
 		l.sinks = append(l.sinks, out)
 		if out.Required() {
 			feeds[0].out, feeds = out, feeds[1:]
@@ -87,6 +87,9 @@ func (l *Log) start() (err error) {
 	if err == nil {
 		err = l.begin()
 	}
+	if err == nil && !l.o.Shared {
+		l.mention(l.lock.Begin()) // without it, as on a full disk, the next to take the slot sees to it
+	}
 	if err != nil {
 		l.desk.book.Close()
 		_ = l.lock.Close()
@@ -139,7 +142,7 @@ func (l *Log) settle() error {
 // the required ones what they have missed. Those of a shared slot get that before what is
 // written next: a command that only reads need not wait for them.
 func (l *Log) first() error {
-	l.offer(l.settled)
+	l.offer(l.slot, l.settled)
 	l.settled = nil
 	if !l.o.Shared {
 		return l.repay()

@@ -153,7 +153,7 @@ func (l *Log) refresh() error {
 		return l.ledger.Refresh()
 	}
 	err := l.begin()
-	l.offer(l.settled)
+	l.offer(l.slot, l.settled)
 	l.settled = nil
 	return err
 }

@@ -1,5 +1,6 @@
-// Package holder says who writes to a slot of the audit ledger: its lock is taken here,
-// and a process named so that another can tell whether it has ended.
+// Package holder says who writes to a slot of the audit ledger: its lock is taken here, with
+// a note that stays when its holder is killed, and a process named so that another can tell
+// whether it has ended.
 //
 // It refuses to wait for ever: a process that was stopped while it holds a lock must not
 // stop all others. Of a process that it cannot judge it does not say that it has gone.

@@ -179,3 +179,23 @@ func TestADeadHolderIsGone(t *testing.T) {
 		t.Errorf("the lock of a process that was killed: %v", err)
 	}
 }
+
+// Who never came to the end of what it wrote is known to have died, whoever has the lock next.
+func TestANoteStaysOfWhoIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	for _, ended := range []bool{true, false} {
+		lock := open(t, dir)
+		if err := lock.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		if ended {
+			if err := lock.End(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = lock.Close()
+		if next := open(t, dir); next.Died() == ended {
+			t.Errorf("it ended: %t, and died: %t", ended, next.Died())
+		}
+	}
+}

@@ -64,6 +64,26 @@ func (l *Lock) Release() error { return system.Unlock(l.f) }
 // Close gives the lock free for good.
 func (l *Lock) Close() error { return l.f.Close() }
 
+// Begin notes, durably, that a process writes to the slot whose lock this is, until
+// [Lock.End]: the system gives the lock of a process that was killed free, and the note stays.
+func (l *Lock) Begin() error {
+	_, err := l.f.WriteAt([]byte(Process()+"\n"), 0)
+	if err == nil {
+		err = l.f.Sync()
+	}
+	return err
+}
+
+// End takes that note back.
+func (l *Lock) End() error { return l.f.Truncate(0) }
+
+// Died reports whether the last who wrote to the slot never came to [Lock.End]. The caller
+// holds the lock.
+func (l *Lock) Died() bool {
+	info, err := l.f.Stat()
+	return err == nil && info.Size() > 0
+}
+
 // Exclusive takes the lock of a file that several processes write to, within five
 // seconds, and returns what gives it free.
 func Exclusive(f *os.File) (release func(), err error) {

@@ -203,6 +203,9 @@ func (l *Ledger) Close() {
 	}
 }
 
+// Open is how many intents of this process have no outcome.
+func (l *Ledger) Open() int { return len(l.open) }
+
 // Behind reports whether there is something that only a later sync makes durable.
 func (l *Ledger) Behind() bool { return len(l.unsynced) > 0 }
 

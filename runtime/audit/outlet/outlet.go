@@ -66,7 +66,6 @@ const (
 // queue and a goroutine of its own that tries again until the queue is full.
 type Outlet struct {
 	sink  Sink
-	slot  string
 	limit int // lines that may wait
 	after func(time.Duration) <-chan time.Time
 	lossy func() // told when lines were lost; must not block
@@ -76,7 +75,7 @@ type Outlet struct {
 	done chan struct{}
 
 	mu     sync.Mutex
-	queue  [][]byte // nil for a required sink
+	queue  []queued // nil for a required sink
 	bytes  int
 	lost   uint64
 	told   uint64 // of lost, what a record tells of
@@ -85,11 +84,17 @@ type Outlet struct {
 	cancel context.CancelFunc // of the last tries, when closing took too long
 }
 
+// queued is a line that waits, and the slot that it is of.
+type queued struct {
+	slot string
+	line []byte
+}
+
 // Open begins to feed a sink, until [Outlet.Close]: so many lines may wait for it. What is
 // told of lost lines must not block.
-func Open(sink Sink, slot string, limit int, after func(time.Duration) <-chan time.Time, lossy func()) *Outlet {
+func Open(sink Sink, limit int, after func(time.Duration) <-chan time.Time, lossy func()) *Outlet {
 	o := &Outlet{
-		sink: sink, slot: slot, limit: limit, after: after, lossy: lossy,
+		sink: sink, limit: limit, after: after, lossy: lossy,
 		more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !sink.Required() {
@@ -100,11 +105,11 @@ func Open(sink Sink, slot string, limit int, after func(time.Duration) <-chan ti
 	return o
 }
 
-// Give hands lines on. Its error is that of a required sink, which has not got them then:
-// they are to be given again, before others.
-func (o *Outlet) Give(lines [][]byte) error {
+// Give hands lines of a slot on. Its error is that of a required sink, which has not got them
+// then: they are to be given again, before others.
+func (o *Outlet) Give(slot string, lines [][]byte) error {
 	if o.sink.Required() {
-		return o.send(context.Background(), o.slot, lines)
+		return o.send(context.Background(), slot, lines)
 	}
 	size := 0
 	for _, line := range lines {
@@ -117,7 +122,9 @@ func (o *Outlet) Give(lines [][]byte) error {
 		o.lossy()
 		return nil
 	}
-	o.queue = append(o.queue, cloneLines(lines)...)
+	for _, line := range cloneLines(lines) {
+		o.queue = append(o.queue, queued{slot, line})
+	}
 	o.bytes += size
 	o.mu.Unlock()
 	select {
@@ -125,11 +132,6 @@ func (o *Outlet) Give(lines [][]byte) error {
 	default:
 	}
 	return nil
-}
-
-// Resend gives a required sink lines of a slot that it has missed.
-func (o *Outlet) Resend(slot string, lines [][]byte) error {
-	return o.send(context.Background(), slot, lines)
 }
 
 // Required reports whether requests wait for the sink.
@@ -181,19 +183,19 @@ func (o *Outlet) drain(ctx context.Context) {
 	defer close(o.done)
 	pause := outletPause
 	for {
-		batch := o.batch()
+		slot, batch := o.batch()
 		if len(batch) == 0 {
 			select {
 			case <-o.more:
 				continue
 			case <-o.stop:
-				if len(o.batch()) == 0 {
+				if o.waiting() == 0 {
 					return
 				}
 				continue
 			}
 		}
-		err := o.send(ctx, o.slot, batch)
+		err := o.send(ctx, slot, batch)
 		refused, later := (*Refused)(nil), (*Later)(nil)
 		switch {
 		case err == nil:
@@ -221,12 +223,17 @@ func (o *Outlet) drain(ctx context.Context) {
 	}
 }
 
-// batch is the beginning of the queue; it stays there until it was taken.
-func (o *Outlet) batch() [][]byte {
+// batch is the beginning of the queue, lines of one slot; it stays there until it was taken.
+func (o *Outlet) batch() (slot string, lines [][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := min(len(o.queue), outletBatch)
-	return o.queue[:n:n]
+	for _, q := range o.queue[:min(len(o.queue), outletBatch)] {
+		if len(lines) > 0 && q.slot != slot {
+			break
+		}
+		slot, lines = q.slot, append(lines, q.line)
+	}
+	return slot, lines
 }
 
 func (o *Outlet) waiting() int {
@@ -238,8 +245,8 @@ func (o *Outlet) waiting() int {
 // take removes lines from the front, so many of them lost.
 func (o *Outlet) take(n, lost int) {
 	o.mu.Lock()
-	for _, line := range o.queue[:n] {
-		o.bytes -= len(line)
+	for _, q := range o.queue[:n] {
+		o.bytes -= len(q.line)
 	}
 	if o.queue = o.queue[n:]; len(o.queue) == 0 {
 		o.queue = nil

@@ -76,10 +76,10 @@ var errFull = errors.New("it is full")
 // again, of whichever slot it is.
 func TestARequiredSinkIsWaitedFor(t *testing.T) {
 	p := &place{required: true, says: make(chan error, 9)}
-	o := outlet.Open(p, "proxy", 1, never, func() { t.Error("lines of a required sink were lost") })
+	o := outlet.Open(p, 1, never, func() { t.Error("lines of a required sink were lost") })
 	give := func(words string, err error) error {
 		p.says <- err
-		return o.Give(lines(words))
+		return o.Give("proxy", lines(words))
 	}
 	if err := give("a b", nil); err != nil || p.has() != "proxy:a proxy:b" {
 		t.Errorf("%v: %s", err, p.has())
@@ -93,7 +93,7 @@ func TestARequiredSinkIsWaitedFor(t *testing.T) {
 	}
 	for _, want := range []error{errFull, nil} {
 		p.says <- want
-		if err := o.Resend("run", lines("c d")); !errors.Is(err, want) {
+		if err := o.Give("run", lines("c d")); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
@@ -120,10 +120,10 @@ func TestARequiredSinkIsWaitedFor(t *testing.T) {
 func TestAFullQueueCountsWhatIsLost(t *testing.T) {
 	var told atomic.Int64
 	p := &place{says: make(chan error), writing: make(chan int, 9)}
-	o := outlet.Open(p, "run", 4, never, func() { told.Add(1) })
+	o := outlet.Open(p, 4, never, func() { told.Add(1) })
 	give := func(words string, lost, fresh uint64) {
 		t.Helper()
-		if err := o.Give(lines(words)); err != nil {
+		if err := o.Give("run", lines(words)); err != nil {
 			t.Errorf("%s: %v", words, err)
 		}
 		if all, some, _ := o.Losses(); all != lost || some != fresh {
@@ -155,9 +155,9 @@ func TestAFullQueueCountsWhatIsLost(t *testing.T) {
 func TestAQueueHasABoundOfBytes(t *testing.T) {
 	var told atomic.Int64
 	p := &place{}
-	o := outlet.Open(p, "run", 8, never, func() { told.Add(1) })
+	o := outlet.Open(p, 8, never, func() { told.Add(1) })
 	defer o.Close(time.Hour)
-	if err := o.Give([][]byte{bytes.Repeat([]byte("a"), 16<<20+1)}); err != nil {
+	if err := o.Give("run", [][]byte{bytes.Repeat([]byte("a"), 16<<20+1)}); err != nil {
 		t.Fatal(err)
 	}
 	if lost, _, _ := o.Losses(); lost != 1 || told.Load() != 1 {
@@ -170,8 +170,8 @@ func TestAQueueHasABoundOfBytes(t *testing.T) {
 func TestASinkIsTriedAgainAsItSays(t *testing.T) {
 	p := &place{says: make(chan error), writing: make(chan int)}
 	pauses, over := make(chan time.Duration), make(chan time.Time)
-	o := outlet.Open(p, "run", 8, func(d time.Duration) <-chan time.Time { pauses <- d; return over }, func() {})
-	if err := o.Give(lines("a b c")); err != nil {
+	o := outlet.Open(p, 8, func(d time.Duration) <-chan time.Time { pauses <- d; return over }, func() {})
+	if err := o.Give("run", lines("a b c")); err != nil {
 		t.Fatal(err)
 	}
 	write := func(says error) {
@@ -197,7 +197,7 @@ func TestASinkIsTriedAgainAsItSays(t *testing.T) {
 		over <- time.Time{}
 	}
 	write(&outlet.Refused{Lines: 2, Err: errFull})
-	if err := o.Give(lines("d")); err != nil {
+	if err := o.Give("run", lines("d")); err != nil {
 		t.Fatal(err)
 	}
 	if n := <-p.writing; n != 1 {
@@ -214,8 +214,8 @@ func TestASinkIsTriedAgainAsItSays(t *testing.T) {
 func TestWhatIsLeftAtTheEndIsLost(t *testing.T) {
 	p := &place{says: make(chan error), writing: make(chan int)}
 	waits := make(chan struct{}, 1)
-	o := outlet.Open(p, "run", 8, func(time.Duration) <-chan time.Time { waits <- struct{}{}; return nil }, func() {})
-	if err := o.Give(lines("a b")); err != nil {
+	o := outlet.Open(p, 8, func(time.Duration) <-chan time.Time { waits <- struct{}{}; return nil }, func() {})
+	if err := o.Give("run", lines("a b")); err != nil {
 		t.Fatal(err)
 	}
 	<-p.writing
@@ -228,8 +228,8 @@ func TestWhatIsLeftAtTheEndIsLost(t *testing.T) {
 
 	hangs := &place{says: make(chan error), writing: make(chan int, 1)} // until its write is given up
 	told := make(chan struct{}, 1)
-	o = outlet.Open(hangs, "run", 8, never, func() { told <- struct{}{} })
-	if err := o.Give(lines("a b c")); err != nil {
+	o = outlet.Open(hangs, 8, never, func() { told <- struct{}{} })
+	if err := o.Give("run", lines("a b c")); err != nil {
 		t.Fatal(err)
 	}
 	<-hangs.writing
@@ -249,8 +249,8 @@ func (p *panicking) Write(context.Context, string, [][]byte) error { panic("over
 // line is not taken, and else it is counted as lost.
 func TestASinkThatPanicsHasFailed(t *testing.T) {
 	for _, required := range []bool{true, false} {
-		o := outlet.Open(&panicking{place{required: required}}, "s", 10, time.After, func() {})
-		err := o.Give([][]byte{[]byte("a\n")})
+		o := outlet.Open(&panicking{place{required: required}}, 10, time.After, func() {})
+		err := o.Give("run", [][]byte{[]byte("a\n")})
 		if required != (err != nil) {
 			t.Errorf("required %v: %v", required, err)
 		}
