@@ -59,7 +59,7 @@ soak: setup
 # anything. All are in make test. A program under the detector sleeps for a second before it
 # ends, unless told otherwise: with as many packages and children that is minutes.
 PROCESSES = SeeNoDifference|EverydayWork|InstallersWork|Isolat|TerminalAlone|NoScriptEscapes|HostileScripts|EveryEntrance|WhatArrives|GeneratedRequests|DatabaseThatFails|NoSequenceShows|SSRFCases|Killed|ADiskThatFails|ALongDay|StaySmall|DoNotGrowMemory|IsFast|IsCheap|HostileFilesEndSoon|NoBuiltInSpeaks|NoProxyLeadsToAKimbap|FewDescriptors|BrokenReload
-LONE = NoSpellingIsMorePrivileged|HintsThatNobodyTakes|BulkIsCarriedByHTTP1|EveryPackageSays|FilesAndFunctions|Floors|HouseHasOnlyPlanned|NoCodeTrusts|NoHiddenStart|OneOwnerPer|PackageNamesAreOurs|NotAllInMemory|UnpackedToALimit|IsNotReadFurther|HostSocketsAreFound|EveryWrapperKeeps|PassphrasesAreSlow|ALittleAtATime|PutAwayOneByOne|FiltersHaveLimits|InTheWindowTheyNeed|BrotliAsksForItsWindow|DecodeToVeryMuch|PassCostLittle|PartsInGzip|ThatIsTooLongForIt|TestHouse|TouchesTheProcess
+LONE = NoSpellingIsMorePrivileged|HintsThatNobodyTakes|BulkIsCarriedByHTTP1|EveryPackageSays|FilesAndFunctions|Floors|HouseHasOnlyPlanned|NoCodeTrusts|NoHiddenStart|OneOwnerPer|PackageNamesAreOurs|NotAllInMemory|UnpackedToALimit|IsNotReadFurther|HostSocketsAreFound|EveryWrapperKeeps|PassphrasesAreSlow|ALittleAtATime|PutAwayOneByOne|FiltersHaveLimits|InTheWindowTheyNeed|BrotliAsksForItsWindow|DecodeToVeryMuch|PassCostLittle|PartsInGzip|ThatIsTooLongForIt|ReadInItsLength|TestHouse|TouchesTheProcess
 
 # The engine of SQLite in Go is left as it is: it has locks of its own, and to watch what it
 # does was most of the time of these tests. The driver above it is watched.

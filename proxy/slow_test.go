@@ -19,7 +19,7 @@ import (
 // answer goes on.
 func TestAClientThatReadsSlowlyIsNotCut(t *testing.T) {
 	t.Parallel()
-	const idle, size, block = 400 * time.Millisecond, 24 << 20, 12 << 20
+	const idle, size, block = time.Second, 32 << 20, 16 << 20 // a block takes longer than idle
 	r := newRig(t, func(o *Options, st *stages) {
 		o.Engine, o.Limits.IdleTimeout = EngineRelay, idle
 		st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
@@ -39,7 +39,7 @@ func TestAClientThatReadsSlowlyIsNotCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, request := open()
 			c.send(request)
-			resp, err := http.ReadResponse(bufio.NewReaderSize(&slowly{Conn: c.Conn, pause: idle / 10}, 512<<10), nil)
+			resp, err := http.ReadResponse(bufio.NewReaderSize(&slowly{Conn: c.Conn, pause: idle / 20}, 512<<10), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
