@@ -206,7 +206,7 @@ func (p *reading) readHeader(arg *Arg) *Error {
 		return nil
 	case arg.Type == "array":
 		elements, err := fieldList(arg.Key, values)
-		if err != nil {
+		if err != nil || len(elements) == 0 { // who lists nothing gives nothing
 			return err
 		}
 		return p.set(arg, elements)

@@ -171,6 +171,23 @@ func TestAListInTheHeadIsWhatItsReadersFind(t *testing.T) {
 	}
 }
 
+// A field that lists nothing gives nothing, sent by a program as in a call: a rule about each
+// of its elements is not met by none.
+func TestAListOfNothingInTheHeadIsNotGiven(t *testing.T) {
+	t.Parallel()
+	all := set(t, tags)
+	for _, lines := range [][]string{nil, {""}, {" , "}, {"", ","}} {
+		match, err := all.Table().Match(classifier.Input{Scheme: "https", Authority: "api.tags.test:443", Method: "PUT", Target: "/x", Header: http.Header{"X-Tags": lines}})
+		if _, given := match.Args["tags"]; given || err != nil {
+			t.Errorf("%q is read as %v: %v", lines, match.Args, err)
+		}
+	}
+	got, err := all.Resolve(&runtime.Request{Action: "tags.put", Args: args{"tags": []any{}}})
+	if _, given := got.Args["tags"]; given || err != nil {
+		t.Errorf("a call: %v, %v", got.Args, err)
+	}
+}
+
 // What some server would take for the key's own parameter is its place too.
 func TestTheKeyHasItsPlaceInEverySpelling(t *testing.T) {
 	t.Parallel()
