@@ -8,8 +8,8 @@ import (
 
 // usual are the methods of nearly all APIs, and further those that are registered (IANA's
 // registry, made by RFC 9110 section 16.1) or are known from caches, UPnP and stores of
-// secrets. An API may have one of its own; what differs from a usual one by a letter is
-// a mistake.
+// secrets. An API may have one of its own; what differs from a usual one by a letter,
+// and not by its first, is a mistake.
 func usual() []string {
 	return []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "QUERY",
@@ -32,11 +32,20 @@ func misspelled(word string) string {
 		return ""
 	}
 	for _, method := range known {
-		if edits(word, method) == 1 || edits(word, method) == 2 && sameLetters(word, method) {
+		if edits(word, method) == 1 && !rhymes(word, method) || edits(word, method) == 2 && sameLetters(word, method) {
 			return method
 		}
 	}
 	return ""
+}
+
+// rhymes reports whether a word is another one with another first letter, or with one before
+// it: READ is not HEAD, and BCOPY not COPY.
+func rhymes(word, with string) bool {
+	if word == "" || word[0] == with[0] {
+		return false
+	}
+	return word[1:] == with || word[1:] == with[1:]
 }
 
 // sameLetters reports whether two words differ in the order of their letters alone.
