@@ -113,9 +113,10 @@ func (r *argReader) noteConditions(conditions []condition) {
 	}
 }
 
-// members reports whether some argument is a member of the object that is the body.
-func (r *argReader) members() bool {
-	return slices.ContainsFunc(r.body, func(arg bodyArg) bool { return len(arg.tokens) > 0 && !isDigits(arg.tokens[0]) })
+// noObjects reports whether a body has something else where some argument is a member of an
+// object.
+func (r *argReader) noObjects(b *Body) bool {
+	return slices.ContainsFunc(r.body, func(arg bodyArg) bool { return b.noObject(arg.tokens) })
 }
 
 func checkArg(arg Arg) error {

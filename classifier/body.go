@@ -258,13 +258,30 @@ func (b *Body) Names(name string) bool {
 	return false
 }
 
-// noObject reports whether it is a document that is no JSON object.
-func (b *Body) noObject() bool {
+// noObject reports whether a document has something that is no object where a pointer goes
+// on with the name of a member: a list of them, or a text. Null says nothing within it.
+func (b *Body) noObject(tokens []string) bool {
 	if b == nil || !b.given || b.inParts || b.form != nil {
 		return false
 	}
-	_, isObject := b.json.(map[string]any)
-	return !isObject
+	value := b.json
+	for i, token := range tokens {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[token] // what is not there is as null
+		case []any:
+			at, ok := arrayIndex(token, len(v))
+			if !ok {
+				return !isDigits(token)
+			}
+			value = v[at]
+		case nil:
+			return i == 0 && !isDigits(token)
+		default:
+			return !isDigits(token)
+		}
+	}
+	return false
 }
 
 // has reports whether a top-level member or form field is there.

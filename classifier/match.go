@@ -62,8 +62,8 @@ func (h *host) match(in Input) (Match, *Error) {
 	if worse == needBody || c.route.Strict && in.Body == nil && !in.Checked {
 		return Match{NeedBody: true, Service: c.route.Service}, nil
 	}
-	if c.route.Strict && c.args.members() && in.Body.noObject() {
-		return Match{}, badInput("", "the body must be a JSON object: the arguments of %s are its members", c.route.Action)
+	if c.route.Strict && c.args.noObjects(in.Body) {
+		return Match{}, badInput("", "the body must be a JSON object, and what is within it one where the service has one: the arguments of %s are members there", c.route.Action)
 	}
 	got := reading{argReader: &c.args, in: in}
 	if err := got.read(&w.path); err != nil {

@@ -29,6 +29,12 @@ actions:
     path: /x
     args: [{name: amount, type: integer}]
     request: {body: [{amount: "{amount}"}]}
+  inner:
+    description: A member of an object within
+    method: DELETE
+    path: /x
+    args: [{name: amount, type: integer, maximum: 100}, {name: id}]
+    request: {body: {order: {amount: "{amount}", ids: ["{id}"]}}}
 `
 
 // A strict service takes no list of what should be one object: its arguments would pass
@@ -48,6 +54,13 @@ func TestAStrictServiceTakesNoListForAnObject(t *testing.T) {
 		{"PUT", `null`, false},
 		{"POST", `[{"amount": 1000}]`, true},
 		{"PATCH", `[{"amount": 1000}]`, true},
+		{"DELETE", `{"order": {"amount": 1, "ids": ["a"]}}`, true},
+		{"DELETE", `{"order": {"ids": []}}`, true},
+		{"DELETE", `{"order": null}`, true},
+		{"DELETE", `{}`, true},
+		{"DELETE", `{"order": [{"amount": 1000}]}`, false},
+		{"DELETE", `{"order": "amount=1000"}`, false},
+		{"DELETE", `[]`, false},
 	} {
 		body, err := classifier.ParseBody("application/json", "", []byte(c.body))
 		if err != nil {
