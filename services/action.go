@@ -311,10 +311,27 @@ func pathFix(path string) string {
 	switch {
 	case strings.ContainsRune(path, '?'):
 		return "end the path before the ?; what stands behind it belongs to request.query, or to match.query where it tells actions apart"
+	case holeTwice(path):
+		return "give each placeholder a name of its own, like {id} and {note_id}"
 	case strings.ContainsAny(path, "{}*"):
 		return "a placeholder is a whole segment: {id}, {id:int} or {id}:verb; {name...} and ** are the last one"
 	}
 	return "write it as it is sent: a blank is %20, and no segment is empty, . or .. or holds ; or #"
+}
+
+// holeTwice reports whether a path has two placeholders of one name.
+func holeTwice(path string) bool {
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(path, "/") {
+		inner, opens := strings.CutPrefix(part, "{")
+		name, _, closes := strings.Cut(inner, "}")
+		name, _, _ = strings.Cut(strings.TrimSuffix(name, "..."), ":")
+		if opens && closes && seen[name] {
+			return true
+		}
+		seen[name] = seen[name] || opens && closes
+	}
+	return false
 }
 
 // levels are the risks in rising order.

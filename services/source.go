@@ -183,7 +183,7 @@ func (s *source) syntax(err error) {
 	switch {
 	case strings.HasPrefix(msg, "did not find expected ','") && strings.Contains(s.split()[line-1], "{"):
 		fix = `in {…} and […] quote a value that has braces: path: "/notes/{id}"`
-	case strings.Contains(msg, "tab character"):
+	case strings.Contains(msg, "tab character"), strings.HasPrefix(strings.TrimLeft(s.split()[line-1], " "), "\t"):
 		fix = "indent with blanks"
 	case strings.Contains(msg, "mapping values are not allowed"):
 		fix = `quote a value that has ": " in it, and indent what belongs together alike`
