@@ -73,8 +73,11 @@ func (c *cli) sayApprovals(list []app.Approval) error {
 		if p.State == "pending" || p.State == "approved" { // else nothing runs any more
 			expires = c.when(p.Expires)
 		}
-		if p.Ended {
+		switch {
+		case p.Ended:
 			expires = "the asker has ended"
+		case p.Over:
+			expires += ", its script has ended"
 		}
 		rows = append(rows, []string{p.ID, p.State, p.Agent, string(p.Action), p.Summary, expires})
 	}
@@ -162,8 +165,11 @@ func newApproveShowCommand(c *cli) *cobra.Command {
 				}
 				return c.show(shown, func() {
 					fmt.Fprintln(c.out, strings.TrimSuffix(text, "\n"))
-					if shown.Ended {
+					switch {
+					case shown.Ended:
 						c.say("whoever asked has ended: nobody could use a yes; --always adds a rule for the next time")
+					case shown.Over:
+						c.say("the script that asked has ended: a yes is for the same call, made again")
 					}
 				})
 			})

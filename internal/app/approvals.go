@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
 // listLimit bounds a list of approvals; the newest come first.
@@ -35,6 +36,7 @@ type Approval struct {
 	Presence  string          `json:"presence,omitempty"`
 	Note      string          `json:"note,omitempty"`
 	Ended     bool            `json:"requester_ended,omitempty"` // nobody could use a yes
+	Over      bool            `json:"script_ended,omitempty"`    // its script has: a yes is for the same call, made again
 	Args      runtime.Args    `json:"args,omitempty"`            // of show: as its text has them, secret ones hidden
 }
 
@@ -80,7 +82,9 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 			continue
 		}
 		if p.Authority == "" { // a built request: its arguments say what it is about
-			shown.Summary += a.argumentsOf(ctx, p.ID, hide)
+			arguments, execution := a.argumentsOf(ctx, p.ID, hide)
+			shown.Summary += arguments
+			shown.Over = p.Open() && a.scriptEnded(ctx, execution)
 		} else if unknowable == nil {
 			shown.Summary = hide(shown.Summary)
 		} else { // locked: nobody decides it now
@@ -95,11 +99,12 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 func summaryOfLocked(p *approval.Approval) string { return p.Method + " " + p.Authority }
 
 // argumentsOf writes the arguments of a held request for one line of a list,
-// in order, cut where they get long. `approve show` has them whole.
-func (a *App) argumentsOf(ctx context.Context, id string, hide func(text string) string) string {
-	args, err := a.approvals.Arguments(ctx, a.Operator(), a.tenant, id)
+// in order, cut where they get long. `approve show` has them whole. With them comes the execution
+// of the script that asked.
+func (a *App) argumentsOf(ctx context.Context, id string, hide func(text string) string) (line, execution string) {
+	args, execution, err := a.approvals.Arguments(ctx, a.Operator(), a.tenant, id)
 	if err != nil {
-		return "" // what cannot be opened cannot be accepted either; show says why
+		return "", "" // what cannot be opened cannot be accepted either; show says why
 	}
 	args = mask.Args(hide, args)
 	const most = 60
@@ -113,9 +118,19 @@ func (a *App) argumentsOf(ctx context.Context, id string, hide func(text string)
 	}
 	text := []rune(b.String())
 	if len(text) > most {
-		return string(text[:most-1]) + "…"
+		return string(text[:most-1]) + "…", execution
 	}
-	return string(text)
+	return string(text), execution
+}
+
+// scriptEnded reports whether the script that asked has ended. Of one that is forgotten, or that
+// the store cannot tell of now, that is not known.
+func (a *App) scriptEnded(ctx context.Context, execution string) bool {
+	if execution == "" {
+		return false
+	}
+	row, found, err := a.store.Execution(ctx, a.tenant, execution)
+	return err == nil && found && row.State == journal.Ended
 }
 
 // ShowApproval returns an approval and the text a person decides by.
@@ -137,6 +152,7 @@ func (a *App) shown(ctx context.Context, view *approval.View) (Approval, string,
 	shown.Summary, shown.Args = hide(shown.Summary), mask.Args(hide, view.Args)
 	if view.Approval.Open() {
 		shown.Ended, err = a.requesterEnded(ctx, a.tenant, view.Approval.Principal)
+		shown.Over = a.scriptEnded(ctx, view.Execution)
 	}
 	return shown, hide(view.Text), err
 }

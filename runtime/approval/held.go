@@ -51,6 +51,7 @@ type dossier struct {
 	Principal  string
 	Agent      string
 	Run        string
+	Execution  string   // of the script that asked first, "" for none; a yes is not bound to it
 	Definition string   // digest of the action's definition
 	Secret     []string // arguments that are never shown
 	Risk       runtime.Risk
@@ -70,7 +71,7 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
 			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil,
 		},
-		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run,
+		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run, Execution: req.Execution,
 		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
 	}
 	for _, param := range call.Action.Params {

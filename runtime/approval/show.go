@@ -17,6 +17,8 @@ type View struct {
 	Text     string       // safe for a terminal: no control character but newline
 	Complete bool         // Text shows everything that is being asked
 	Size     int          // bytes of what is sealed of it; 0 of a closed one
+
+	Execution string // of the script that asked first; "" for none, and of a closed one
 }
 
 // How much a view shows when it is not full: characters of a value, lines of
@@ -69,29 +71,29 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 // sealed.
 const listedRequest = 64 << 10
 
-// Arguments are those of an approval, declared secrets left out, for a line of a list; none of
-// a long request. Unlike [Desk.Show] it looks at no other approval: a list is asked for again
+// Arguments are those of an approval, declared secrets left out, for a line of a list, with the
+// execution of the script that asked first; none of a long request. Unlike [Desk.Show] it looks at no other approval: a list is asked for again
 // and again, and an agent may ask for much at once.
-func (d *Desk) Arguments(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (runtime.Args, error) {
+func (d *Desk) Arguments(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (args runtime.Args, execution string, err error) {
 	a, err := d.forOperator(ctx, by, tenant, id)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if a.released() {
 		m, err := d.remains(ctx, &a)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		return m.Args, nil
+		return m.Args, "", nil
 	}
 	if len(a.Sealed) > listedRequest {
-		return nil, nil
+		return nil, "", nil
 	}
 	f, err := d.open(ctx, &a)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return f.shownArgs(), nil
+	return f.shownArgs(), f.Execution, nil
 }
 
 // showClosed is Show for an approval whose request is gone: what is shown of it is what
@@ -121,7 +123,7 @@ func (d *Desk) mask(ctx context.Context, tenant runtime.Tenant) (masks, error) {
 
 // render makes the view.
 func render(a *Approval, f *dossier, full bool, stored masks) View {
-	v := View{Approval: bare(*a), Args: f.shownArgs()}
+	v := View{Approval: bare(*a), Args: f.shownArgs(), Execution: f.Execution}
 	s := &sheet{full: full, complete: true, stored: stored}
 	s.hidden = f.hiddenValues()
 	s.head(a, f)

@@ -182,18 +182,18 @@ func TestArgumentsOfALine(t *testing.T) {
 	call.Action.Params = []runtime.Param{{Name: "password", Secret: true}}
 	call.Args["password"] = "hunter2"
 	id := d.ask(t, call)
-	args, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, id)
+	args, _, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, id)
 	if want := d.show(t, id, true).Args; err != nil || fmt.Sprint(args) != fmt.Sprint(want) || args["password"] == "hunter2" {
 		t.Errorf("%v, not %v: %v", args, want, err)
 	}
 	other := operator("eve")
 	other.Tenant = "acme"
-	if args, err := d.Arguments(t.Context(), other, "acme", id); err == nil || args != nil {
+	if args, _, err := d.Arguments(t.Context(), other, "acme", id); err == nil || args != nil {
 		t.Errorf("another tenant's operator sees %v", args)
 	}
 	call = refund(agent("a"), "1")
 	call.Args["text"] = strings.Repeat("x", 100<<10)
-	if args, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, d.ask(t, call)); err != nil || args != nil {
+	if args, _, err := d.Arguments(t.Context(), operator("ann"), runtime.DefaultTenant, d.ask(t, call)); err != nil || args != nil {
 		t.Errorf("a long one is opened for a line: %d arguments, %v", len(args), err)
 	}
 }
