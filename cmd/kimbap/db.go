@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,8 +92,12 @@ func (c *cli) sharedStatus(ctx context.Context, a *app.App) error {
 	}{db, a.Home().Database()}
 	return c.show(shown, func() {
 		tls := cmp.Or(db.TLS, "none: the connection is in clear")
-		fmt.Fprintf(c.out, "database   %s\nserver     PostgreSQL %s\ntls        %s\nsize       %d bytes\nschema     %s\nindex      %s, of this home's trail\n",
-			db.Name, printable(db.Server), tls, db.Size, schemaText(db.Version, db.Newest), shown.Index)
+		fmt.Fprintf(c.out, "database   %s\n", db.Name)
+		if len(db.Servers) > 0 {
+			fmt.Fprintf(c.out, "servers    %s; %s answers\n", strings.Join(db.Servers, ", "), db.Answered)
+		}
+		fmt.Fprintf(c.out, "server     PostgreSQL %s\ntls        %s\nsize       %d bytes\nschema     %s\nindex      %s, of this home's trail\n",
+			printable(db.Server), tls, db.Size, schemaText(db.Version, db.Newest), shown.Index)
 	})
 }
 

@@ -116,6 +116,14 @@ type server struct {
 	port uint16
 }
 
+// String is HOST:PORT, or the folder of a socket.
+func (s server) String() string {
+	if strings.HasPrefix(s.host, "/") {
+		return s.host
+	}
+	return net.JoinHostPort(s.host, portText(s.port))
+}
+
 // servers are those that an address names, each once.
 func servers(config *pgxpool.Config) []server {
 	c := config.ConnConfig
@@ -137,12 +145,7 @@ func local(config *pgxpool.Config) bool {
 
 // shown is the name of a database for a person: without user and password.
 func shown(config *pgxpool.Config) string {
-	c := config.ConnConfig
-	host := net.JoinHostPort(c.Host, portText(c.Port))
-	if strings.HasPrefix(c.Host, "/") {
-		host = c.Host
-	}
-	return host + "/" + c.Database
+	return servers(config)[0].String() + "/" + config.ConnConfig.Database
 }
 
 func refused(why, fix string, err error) error {
