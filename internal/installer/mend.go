@@ -45,6 +45,9 @@ func (k Keeper) Mend(err error) string {
 // written from the catalogue is replaced without a word: what the owner wrote is nowhere else.
 func (k Keeper) mendFile(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	if filepath.Dir(file) != k.Home.Services() { // of a repository
+		return "correct " + runtime.Quote(file)
+	}
 	if data, err := catalog.Read(name); err == nil {
 		if here, err := os.ReadFile(file); err == nil {
 			command := installAgain(name, data, valuesOf(name, data, here))
@@ -54,7 +57,7 @@ func (k Keeper) mendFile(file string) string {
 			return "correct " + runtime.Quote(file) + ", or take the catalogue's in its place: " + command
 		}
 	}
-	if filepath.Dir(file) != k.Home.Services() || !services.Installed(k.Home.Services(), name) {
+	if !services.Installed(k.Home.Services(), name) {
 		return "correct " + runtime.Quote(file)
 	}
 	return "correct " + runtime.Quote(file) + ", or go on without it: kimbap service disable " + name

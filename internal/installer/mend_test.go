@@ -79,3 +79,19 @@ func TestNoServiceIsInstalledBesideItself(t *testing.T) {
 		t.Errorf("installed beside one of its name: %v", err)
 	}
 }
+
+// A file of a repository is not replaced by what is installed into the home, whatever its name
+// is.
+func TestAFileOfARepositoryIsCorrectedThere(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "todoist.yaml")
+	if err := os.WriteFile(file, []byte("name: todoist\nmine: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := services.LoadDir(dir)
+	if got, want := s.Mend(err), "correct "+file; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
