@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,7 +53,7 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 	host, port := address(p.Proxy)
 	if host == "" {
 		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "the proxy is not a URL with a host", Hint: "kimbap env --proxy http://127.0.0.1:7788",
+			Code: runtime.CodeInvalidInput, Msg: "the proxy is not a URL with a host, and a port up to 65535 if any", Hint: "kimbap env --proxy http://127.0.0.1:7788",
 		}
 	}
 	options := [][2]string{
@@ -109,6 +110,9 @@ func address(proxy string) (host, port string) {
 	}
 	if port = found[2]; port == "" {
 		port = "80"
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return "", ""
 	}
 	return strings.Trim(found[1], "[]"), port
 }
