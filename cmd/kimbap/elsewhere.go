@@ -306,18 +306,21 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 	if f.dryRun {
 		return c.previewElsewhere(ctx, there, ref, call)
 	}
-	stop := func() {}
+	stop, asked := func() {}, ""
 	_, done = c.progress(action.Service)
 	defer func() { stop(); done() }()
 	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
 		done()
 		stop() // that of the page before
 		c.sayPending(id, until)
-		stop = c.countdown(until)
+		stop, asked = c.countdown(until), id
 	})
 	body, err := there.Execute(ctx, ref, call, !f.noWait)
 	stop()
 	done()
+	if err != nil && ctx.Err() != nil && asked != "" { // the question is there still
+		return &runtime.Error{Code: runtime.CodeCanceled, ApprovalID: asked, Msg: "interrupted while a person was asked", Err: err}
+	}
 	if err != nil {
 		return c.pendingID(f, err)
 	}

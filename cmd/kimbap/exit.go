@@ -182,6 +182,10 @@ func (c *cli) report(err error) int {
 	}
 	if exit := c.stops(f.exit); exit != f.exit {
 		f.exit, f.code = exit, runtime.CodeCanceled
+		if e != nil { // it may be told as what was to be waited for, or what the end of it broke
+			ended := *e
+			ended.Code, ended.Reason, e = f.code, "", &ended
+		}
 	}
 	f.what, f.why, f.fix = app.WithoutTokens(f.what), app.WithoutTokens(f.why), app.WithoutTokens(c.atHome(f.fix))
 	if c.output == "json" && !c.bare {

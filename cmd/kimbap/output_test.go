@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -246,5 +248,20 @@ func TestRecordsCannotDrawOnTheTerminal(t *testing.T) {
 	c := &cli{out: &out, err: io.Discard, output: "json"}
 	if err := c.record(r); err != nil || out.String() != line+"\n" {
 		t.Errorf("elsewhere a record is %q (%v)", out.String(), err)
+	}
+}
+
+// What a command was at when a signal ended it is told still, and is not what it is called: a
+// script that waits for a person was not refused.
+func TestWhatASignalEndedIsCanceled(t *testing.T) {
+	var said bytes.Buffer
+	c := &cli{err: &said, output: "json"}
+	c.stop(os.Interrupt)
+	of := &runtime.Error{Code: runtime.CodeApprovalPending, Reason: runtime.ReasonTooManyPending, ApprovalID: "apr_1", Msg: "it waits", Hint: "go on with it"}
+	if exit := c.report(of); exit != exitInterrupted || !strings.Contains(said.String(), `"code":"canceled","detail":"it waits"`) || !strings.Contains(said.String(), "apr_1") {
+		t.Errorf("%d: %s", exit, &said)
+	}
+	if of.Code != runtime.CodeApprovalPending {
+		t.Error("the error itself was changed")
 	}
 }

@@ -67,13 +67,31 @@ actions:
 	}
 	asking := func(func(string)) { client := <-arrived; t.Cleanup(func() { _ = client.Close() }) }
 	saying := func(text string) func(func(string)) { return func(until func(string)) { until(text) } }
+	other := filepath.Join(dir, "other") // where a daemon does what is to be done
+	check(t, os.Mkdir(other, 0o700))
+	check(t, os.Symlink(filepath.Join(home, "config.yaml"), filepath.Join(other, "config.yaml")))
+	if out, err := command("--home", other, "service", "install", "./slow.yaml").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	daemon := command("--home", other, "daemon")
+	serves, err := daemon.StderrPipe()
+	check(t, err)
+	check(t, daemon.Start())
+	defer func() { _ = daemon.Process.Kill(); _ = daemon.Wait() }()
+	for said := bufio.NewScanner(serves); !strings.Contains(said.Text(), "listening on unix"); {
+		if !said.Scan() {
+			t.Fatal("the daemon does not serve")
+		}
+	}
 	for _, test := range []struct {
 		words string
 		ready func(until func(string)) // waits until it is at work
 		ends  bool                     // well
 	}{
 		{"call slow.get", asking, false},
+		{"--home other call slow.get", asking, false},
 		{"call slow.put", saying("waiting; press Ctrl-C"), false},
+		{"--home other call slow.put", saying("waiting; press Ctrl-C"), false},
 		{"exec -e return(await(tools.slow.get()))", asking, false},
 		{"proxy --listen 127.0.0.1:0", saying("listening on http"), true},
 		{"serve --listen 127.0.0.1:0", saying("serving on"), true},
@@ -85,6 +103,9 @@ actions:
 		for by, exit := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 			t.Run(test.words+" "+by.String(), func(t *testing.T) {
 				cmd := command(append(strings.Fields(test.words), "--json")...)
+				if strings.HasPrefix(test.words, "--home other") { // settings of a command's own are for no daemon
+					cmd.Env = slices.DeleteFunc(cmd.Env, func(pair string) bool { return strings.HasPrefix(pair, workerVar) })
+				}
 				var stdout bytes.Buffer
 				cmd.Stdout = &stdout
 				stderr, err := cmd.StderrPipe()
@@ -117,11 +138,13 @@ actions:
 				lines := strings.Split(strings.TrimSpace(said), "\n")
 				var line struct {
 					Error struct {
-						Code string
-						Exit int
+						Code, Hint string
+						Exit       int
+						Approval   string `json:"approval_id"`
 					}
 				}
-				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil || line.Error.Code != "canceled" || line.Error.Exit != exit {
+				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil || line.Error.Code != "canceled" || line.Error.Exit != exit ||
+					(line.Error.Approval != "" && strings.Contains(line.Error.Hint, line.Error.Approval)) != strings.HasSuffix(test.words, "slow.put") {
 					t.Errorf("the last line of stderr is %q", lines[len(lines)-1])
 				}
 				if stdout.Len() > 0 && !json.Valid(stdout.Bytes()) {
