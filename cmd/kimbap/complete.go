@@ -169,6 +169,9 @@ func (c *cli) offerInstalled(cmd *cobra.Command, _ []string, _ string) (out []st
 		for _, s := range a.Services().Services() {
 			out = append(out, offer(s.Name, s.Description))
 		}
+		for name := range a.Unusable() { // what mends it is done by its name
+			out = append(out, name)
+		}
 	})
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if cmd.Name() == "export" { // which takes a file as well
