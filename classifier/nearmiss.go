@@ -33,7 +33,8 @@ func (n *node) inLowerCase(lower []byte) *node {
 // refuseNearMiss keeps a request from a catch-all when an upstream could well
 // read it as a more specific action: with the final slash taken off or put on,
 // in another case or with a format at its end, or with encoded slashes taken as
-// separators.
+// separators. Up to an encoded "?" or "#" it may be an action of the lowest rank: programs
+// write these into names (the branch fix#123 has a status).
 func (w *walk) refuseNearMiss(root *node) *Error {
 	if !w.tail {
 		return nil
@@ -47,20 +48,23 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	}
 	if w.alike {
 		again := walk{in: w.in, path: w.path, loose: true}
-		if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
+		if again.elsewhere(root, w, 0) || again.near != nil && again.near.others(w.route, 0) {
 			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
 		}
 	}
 	if w.path.slashes {
 		again := walk{in: w.in, path: w.path.parts()}
-		if again.elsewhere(root, w) {
+		if again.elsewhere(root, w, 0) {
 			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 		}
 	}
 	if w.path.params {
 		for as := range w.path.endings() {
-			again := walk{in: w.in, path: *as}
-			if again.elsewhere(root, w) || again.near != nil && again.near.others(w.route) {
+			again, least := walk{in: w.in, path: *as}, 0
+			if as.marked {
+				least = 1
+			}
+			if again.elsewhere(root, w, least) || again.near != nil && again.near.others(w.route, least) {
 				return badTarget(reasonInvalidTarget, "up to its \";\", \"%%3F\" or \"%%23\", or without its parameters, this path would be another action")
 			}
 		}
@@ -68,10 +72,11 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	return nil
 }
 
-// others reports whether one of the routes that end here is another action.
-func (l *leaf) others(than *compiled) bool {
+// others reports whether one of the routes that end here is another action, of some rank at
+// least.
+func (l *leaf) others(than *compiled, least int) bool {
 	for _, c := range l.routes {
-		if c.route.Action != than.route.Action {
+		if c.route.Action != than.route.Action && c.route.Rank >= least {
 			return true
 		}
 	}
@@ -79,11 +84,11 @@ func (l *leaf) others(than *compiled) bool {
 }
 
 // elsewhere reports whether this other reading of a request is another action
-// than the first, or cannot be told from one.
-func (w *walk) elsewhere(root *node, first *walk) bool {
+// than the first and of some rank at least, or cannot be told from one.
+func (w *walk) elsewhere(root *node, first *walk, least int) bool {
 	switch w.find(root, 0) {
 	case found:
-		return w.route.route.Action != first.route.route.Action
+		return w.route.route.Action != first.route.route.Action && w.route.route.Rank >= least
 	case nothing:
 		return false
 	}

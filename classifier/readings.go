@@ -93,7 +93,9 @@ func endingsOf(segments []string, query string, decoded bool, yield func(*path) 
 		if mark == '?' {
 			query, _, _ = strings.Cut(joined(after, query), "#")
 		}
-		if segments = before; !yield(pathOf(segments, query)) {
+		segments = before
+		out := pathOf(segments, query)
+		if out.marked = true; !yield(out) {
 			return false
 		}
 	}

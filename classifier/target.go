@@ -34,6 +34,7 @@ type path struct {
 	query   string
 	slashes bool // %2F or %5C in some segment
 	params  bool // ";", or an encoded "?" or "#", in some segment: some server reads on otherwise there
+	marked  bool // this is a path up to an encoded "?" or "#"
 }
 
 func (t *path) split(target string) *Error {
