@@ -45,27 +45,50 @@ func (w *walk) choose(l *leaf, tail, some bool) outcome {
 	}
 	if len(calls) == 0 {
 		c, o := w.first(l, nil, readable, some)
-		return w.keep(c, o, tail)
+		return w.keep(l, c, o, tail, some)
 	}
 	c, o := w.worst(l, calls, some)
-	return w.keep(c, o, tail)
+	return w.keep(l, c, o, tail, some)
 }
 
-func (w *walk) keep(c *compiled, o outcome, tail bool) outcome {
+func (w *walk) keep(l *leaf, c *compiled, o outcome, tail, some bool) outcome {
 	if o != found && o != needBody {
 		return o
 	}
-	if w.looser && (tail && c.route.Rank <= w.above || !c.telling()) {
+	rank := c.route.Rank
+	if o == needBody && w.looser {
+		rank = w.most(l, some)
+	}
+	if w.looser && (tail && rank <= w.above || !c.telling()) {
 		return nothing
 	}
-	w.route, w.tail = c, tail
+	w.route, w.rank, w.tail = c, rank, tail
 	return o
+}
+
+// most is the highest rank of the routes that a request may meet whose body is not read.
+func (w *walk) most(l *leaf, some bool) int {
+	most := 0
+	for _, c := range l.routes {
+		if w.barred(c, some) {
+			continue
+		}
+		if ok, err := c.headHolds(&w.in, w.path.query); ok || err != nil {
+			most = max(most, c.route.Rank)
+		}
+	}
+	return most
+}
+
+// barred reports whether a route takes no such path.
+func (w *walk) barred(c *compiled, some bool) bool {
+	return c.rest && !some || w.path.slashes && !c.route.AllowSlash
 }
 
 // first returns the first route that one call meets, or that asks for the body.
 func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcome) {
 	for _, c := range l.routes {
-		if c.rest && !some || w.path.slashes && !c.route.AllowSlash {
+		if w.barred(c, some) {
 			continue
 		}
 		ok, err := c.headHolds(&w.in, w.path.query)

@@ -91,6 +91,7 @@ type walk struct {
 	in    Input
 	path  path
 	route *compiled
+	rank  int   // of the route; where the body is to tell, the highest that it may
 	tail  bool  // route was found by {name...} or **
 	near  *leaf // would match but for a final slash
 	loose bool  // literals match in any case, and with a format at the end

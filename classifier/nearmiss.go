@@ -133,9 +133,9 @@ func (w *walk) refuseWorseAs(h *host, as *path) (outcome, *Error) {
 		switch o := again.find(root, 0); {
 		case o == failed:
 			return nothing, again.err
-		case o == stopped, o == found && again.route.route.Rank > again.above:
+		case o == stopped, o == found && again.rank > again.above:
 			return nothing, badTarget(reasonInvalidTarget, "%s", again.blame(w))
-		case o == needBody && again.route.route.Rank > again.above:
+		case o == needBody && again.rank > again.above:
 			return needBody, nil
 		}
 	}
@@ -239,7 +239,7 @@ func (w *walk) last(i int) bool {
 
 // worse reports whether what was found is the end of a looser reading.
 func (w *walk) worse(o outcome) bool {
-	return o == failed || o == stopped || (o == found || o == needBody) && w.route.route.Rank > w.above
+	return o == failed || o == stopped || (o == found || o == needBody) && w.rank > w.above
 }
 
 // telling reports whether the path of a route says enough to be meant by another

@@ -36,6 +36,24 @@ func TestOtherNamesOfAPathAreNoWayAround(t *testing.T) {
 	}
 }
 
+// By another version of the path a login is no ordinary write, though to renew one is.
+func TestALoginByAnotherVersionIsKnownByItsBody(t *testing.T) {
+	set := load(t)
+	in := classifier.Input{Scheme: "https", Authority: "platform.claude.com:443", Method: "POST", Target: "/v2/oauth/token", Header: http.Header{}}
+	if m, err := set.Table().Match(in); err != nil || !m.NeedBody {
+		t.Errorf("its body is not asked for: %q, %v", m.Action, err)
+	}
+	for body, want := range map[string]string{
+		`{"grant_type": "refresh_token", "refresh_token": "r"}`: "claude-code.api-write",
+		`{"grant_type": "authorization_code", "code": "c"}`:     "",
+	} {
+		in.Body, _ = classifier.ParseBody("application/json", "", []byte(body))
+		if m, err := set.Table().Match(in); m.Action != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %q, not %q: %v", body, m.Action, want, err)
+		}
+	}
+}
+
 // GitHub takes POST for PATCH.
 func TestPostForPatchAtGitHub(t *testing.T) {
 	set := load(t)
