@@ -76,20 +76,24 @@ func (p *reading) strayInQuery(raw, key string) {
 // query (find-my-way) and servers in Java have parameters, and behind what is a "?" or "#" to
 // those that decode it first.
 func (p *reading) strayInPath(t *path) {
-	segments := t.texts()
+	segments, known := t.texts(), map[string]bool{}
 	for times := range mostDecodings + 1 {
 		if times > 0 && !decodeAgain(segments) {
 			return
 		}
 		if _, text, mark := cutSegments(segments, enders); mark != 0 {
-			p.strayBehind(text)
+			p.strayBehind(text, known)
 		}
 	}
 }
 
-// strayBehind looks for arguments in what some server takes for parameters.
-func (p *reading) strayBehind(text string) {
+// strayBehind looks for arguments in what some server takes for parameters, but in none twice.
+func (p *reading) strayBehind(text string, known map[string]bool) {
 	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";?#&/", r) }) {
+		if known[pair] {
+			continue
+		}
+		known[pair] = true
 		key, _, _ := strings.Cut(pair, "=")
 		key = unescape(key)
 		p.strayInQuery(pair, key)

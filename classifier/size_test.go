@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,5 +40,41 @@ func TestALongOddPathIsReadInItsLength(t *testing.T) {
 		if long > 120*short+500*time.Millisecond {
 			t.Errorf("48 times as much of %s%s takes %v, after %v", c.first, c.more, long, short)
 		}
+	}
+}
+
+// So does what stands behind a ";", however often some of it is decoded.
+func TestParametersOfAPathAreLookedAtOnce(t *testing.T) {
+	t.Parallel()
+	route := Route{
+		Action: "a.one", Service: "a", Path: "/q/{b}", Methods: []string{"PUT"}, Schemes: []string{"https"}, Authorities: []string{"a.test:443"},
+		Args: placeholders("/q/{b}"),
+	}
+	for i := range 60 {
+		route.Args = append(route.Args,
+			Arg{Name: fmt.Sprint("q", i), In: InQuery, Key: fmt.Sprintf("list_%d", i), Type: "array"},
+			Arg{Name: fmt.Sprint("b", i), In: InBody, Key: fmt.Sprintf("/body_%d/x", i), Type: "array"})
+	}
+	table, err := Compile([]Route{route})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&pairs, "[%04d;", i)
+	}
+	took := func(end string) time.Duration {
+		least := time.Hour
+		for range 3 {
+			start := time.Now()
+			if m, err := table.Match(Input{Scheme: "https", Authority: "a.test:443", Method: "PUT", Target: "/q/a;" + pairs.String() + end, Header: http.Header{}}); m.Action != "a.one" {
+				t.Fatal(m, err)
+			}
+			least = min(least, time.Since(start))
+		}
+		return least
+	}
+	if once, often := took(""), took("%25252525"); often > 5*once/2+50*time.Millisecond {
+		t.Errorf("with an escape to be decoded four times it takes %v, after %v", often, once)
 	}
 }
