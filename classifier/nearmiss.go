@@ -58,6 +58,14 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 		}
 	}
+	if w.path.deep { // names are decoded so, too: what is no worse passes
+		for as := range w.path.deeper() {
+			again := walk{in: w.in, path: *as}
+			if again.elsewhere(root, w, w.route.route.Rank+1) {
+				return badTarget(reasonInvalidTarget, "with its encoded slashes decoded more than once this path would be another action")
+			}
+		}
+	}
 	if w.path.params {
 		for as := range w.path.endings() {
 			again, least := walk{in: w.in, path: *as}, 0
@@ -97,8 +105,8 @@ func (w *walk) elsewhere(root *node, first *walk, least int) bool {
 
 // refuseWorse keeps a request from an action when an upstream could well read it as
 // one of a higher rank: by another version of the API or none, by another of the
-// methods that write, or with what stands in the path spelled otherwise, or with a ";" in
-// it read as the end of a segment or of the path, or an encoded "?" or "#" as that of the
+// methods that write, with slashes that are encoded more than once, or with what stands in the
+// path spelled otherwise, or with a ";" in it read as the end of a segment or of the path, or an encoded "?" or "#" as that of the
 // path. A request that would be the same or less is nobody's loss and passes. With needBody
 // the body tells.
 func (w *walk) refuseWorse(h *host) (outcome, *Error) {
@@ -109,6 +117,14 @@ func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 	if o == nothing && err == nil && w.tail && w.path.slashes {
 		parts := w.path.parts()
 		o, err = w.refuseWorseAs(h, &parts)
+	}
+	if w.tail && w.path.deep {
+		for as := range w.path.deeper() {
+			if o != nothing || err != nil {
+				break
+			}
+			o, err = w.refuseWorseAs(h, as)
+		}
 	}
 	if w.path.params {
 		for as := range w.path.endings() {

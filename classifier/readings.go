@@ -37,6 +37,19 @@ func (t *path) addPart(s segment) {
 	}
 }
 
+// deeper are the paths of servers that take encoded slashes for separators, one behind others
+// that decode a path too.
+func (t *path) deeper() iter.Seq[*path] {
+	return func(yield func(*path) bool) {
+		segments := t.texts()
+		for times := 1; times <= mostDecodings && decodeAgain(segments); times++ {
+			if times > 1 && !yield(pathOf(partAgain(segments), t.query)) {
+				return
+			}
+		}
+	}
+}
+
 // endings are the paths of servers to which a segment, or the whole, ends at a ";", and of
 // those that decode a target before they look for its query and fragment, one behind another.
 // To some of these an encoded slash is one, too.

@@ -33,6 +33,7 @@ type path struct {
 	count   int
 	query   string
 	slashes bool // %2F or %5C in some segment
+	deep    bool // one that is decoded more than once
 	params  bool // ";", or an encoded "?" or "#", in some segment: some server reads on otherwise there
 	marked  bool // this is a path up to an encoded "?" or "#"
 }
@@ -159,6 +160,7 @@ func (t *path) checkSegment(text string, special bool) *Error {
 			decoded = appendUnescaped(decoded[:0], decoded)
 			dots, bare = oddPart(decoded)
 			t.params = t.params || bytes.ContainsAny(decoded, enders)
+			t.deep = t.deep || bytes.ContainsAny(decoded, `/\`)
 		}
 	}
 	switch {
