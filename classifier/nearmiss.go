@@ -106,9 +106,9 @@ func (w *walk) elsewhere(root *node, first *walk, least int) bool {
 // refuseWorse keeps a request from an action when an upstream could well read it as
 // one of a higher rank: by another version of the API or none, by another of the
 // methods that write, with slashes that are encoded more than once, or with what stands in the
-// path spelled otherwise, or with a ";" in it read as the end of a segment or of the path, or an encoded "?" or "#" as that of the
-// path. A request that would be the same or less is nobody's loss and passes. With needBody
-// the body tells.
+// path spelled otherwise, or with a ";" in it read as the end of a segment or of the path, or an
+// encoded "?" or "#" as that of the path. A request that would be the same or less is nobody's
+// loss and passes. With needBody the body tells.
 func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 	if !w.tail && !w.alike && !w.path.params {
 		return nothing, nil
