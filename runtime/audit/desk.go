@@ -75,6 +75,9 @@ func (d *desk) arrange(tip, from receipt.Mark, elsewhere []string) (doubt, err e
 		if !found && d.book.Damaged() {
 			m, found = receipt.Beginning(d.slot), true
 		}
+		if found && m.Sequence > tip.Sequence {
+			m, changed = tip, true
+		}
 		if found && !named[name] {
 			entries = append(entries, receipt.Entry{Sink: name, Mark: m})
 			named[name] = true

@@ -37,7 +37,7 @@ func (l *Log) sweep(until time.Time) error {
 		given := err == nil || left[name] != nil // else no required sink has ever got anything of it
 		switch err := l.sweepOne(name, given, until); {
 		case err == nil || noTurn(err): // whose writer sees to it
-		case len(l.desk.feeds) > 0:
+		case given && len(l.desk.feeds) > 0:
 			return err
 		default:
 			l.mention(err)
@@ -47,7 +47,8 @@ func (l *Log) sweep(until time.Time) error {
 	return nil
 }
 
-// sweepOne does it for one slot, unless somebody has its lock.
+// sweepOne does it for one slot, unless somebody has its lock. What the sinks have is settled
+// before anything is written: after a power cut that may be more than the ledger.
 func (l *Log) sweepOne(slot string, given bool, until time.Time) error {
 	lock, err := holder.Open(l.o.Dir, slot)
 	if err != nil {
@@ -57,50 +58,21 @@ func (l *Log) sweepOne(slot string, given bool, until time.Time) error {
 	if err := lock.Try(); err != nil {
 		return err
 	}
-	if lock.Died() {
-		if err := l.bury(slot); err != nil {
-			l.mention(err) // the next start tries again
-		} else {
-			l.mention(lock.End())
-		}
-	}
-	if !given {
-		return nil
-	}
-	return l.giveRest(slot, until)
-}
-
-// bury marks what a dead process left open. The caller holds the lock of its slot. A shared
-// slot has no such: who lives may have left the lock to others for a moment.
-func (l *Log) bury(slot string) error {
-	dead := ledger.New(ledger.Options{Dir: l.o.Dir, Slot: slot})
-	if err := dead.Load(); err != nil {
-		return err
-	}
-	defer dead.Close()
-	before := mark(dead)
-	if err := dead.Settle(l.o.Clock()); err != nil {
-		return err
-	}
-	if mark(dead) != before {
-		l.offer(slot, dead.Written())
-	}
-	return nil
-}
-
-// giveRest gives the required sinks what they lack of a slot, whose lock we hold.
-func (l *Log) giveRest(slot string, until time.Time) error {
 	d := desk{slot: slot, book: receipt.In(l.o.Dir, slot)}
 	defer d.book.Close()
-	l.tidy(slot)
-	if err := d.book.Load(); err != nil {
-		return &unreadError{slot, err}
+	if given {
+		l.tidy(slot)
+		if err := d.book.Load(); err != nil {
+			return &unreadError{slot, err}
+		}
+		given = len(d.book.Entries()) > 0 || d.book.Damaged()
 	}
-	if len(d.book.Entries()) == 0 && !d.book.Damaged() {
+	died := lock.Died()
+	if !died && !given {
 		return nil
 	}
 	for _, f := range l.desk.feeds { // a sink that has no mark there never got anything of it
-		if _, known := d.book.Mark(f.name); known || d.book.Damaged() {
+		if _, known := d.book.Mark(f.name); given && (known || d.book.Damaged()) {
 			d.feeds = append(d.feeds, &feed{name: f.name, out: f.out, portion: f.portion})
 		}
 	}
@@ -114,13 +86,37 @@ func (l *Log) giveRest(slot string, until time.Time) error {
 	}
 	defer other.Close()
 	tip := mark(other)
-	doubt, err := d.arrange(tip, tip, l.o.SinksElsewhere)
-	l.mention(doubt)
-	if err != nil {
-		return err
+	if given {
+		doubt, err := d.arrange(tip, tip, l.o.SinksElsewhere)
+		l.mention(doubt)
+		if err != nil {
+			return err
+		}
 	}
+	if died {
+		l.bury(slot, lock, other)
+	}
+	return l.giveRest(&d, mark(other), until)
+}
+
+// bury marks what a dead process left open. The caller holds the lock of its slot. A shared
+// slot has no such: who lives may have left the lock to others for a moment.
+func (l *Log) bury(slot string, lock *holder.Lock, dead *ledger.Ledger) {
+	before := mark(dead)
+	if err := dead.Settle(l.o.Clock()); err != nil {
+		l.mention(err) // the next start tries again
+		return
+	}
+	if mark(dead) != before {
+		l.offer(slot, dead.Written())
+	}
+	l.mention(lock.End())
+}
+
+// giveRest gives the required sinks what they lack of a slot up to its end, whose lock we hold.
+func (l *Log) giveRest(d *desk, tip receipt.Mark, until time.Time) error {
 	for _, f := range d.feeds {
-		if err := l.catchUp(&d, f, func() receipt.Mark { return tip }, until); err != nil {
+		if err := l.catchUp(d, f, func() receipt.Mark { return tip }, until); err != nil {
 			return err
 		}
 	}

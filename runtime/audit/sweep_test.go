@@ -4,8 +4,10 @@ package audit_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,5 +160,78 @@ func TestASlotOfTheDeadThatCannotBeRead(t *testing.T) {
 	audittest.Shut(t, in(t, dir, "proxy", nil))
 	if _, unknown := ends(t, dir); unknown["proxy-2"] != 1 {
 		t.Errorf("mended, and still not marked: %v", unknown)
+	}
+}
+
+// Where the sinks make records durable, a power cut leaves of another slot less than the sink
+// has: how what is left of it ended is written under these numbers anew, and not taken for sent.
+func TestARequiredSinkGetsTheEndOfALedgerThatEndsBeforeItsMark(t *testing.T) {
+	for _, left := range []int{2, 4} { // of five lines; as many outcomes come, to less and to more than the sink has
+		m := &memory{required: true}
+		o, _ := with(t.TempDir(), m)
+		o.Slot, o.SinksLast = "run", true
+		audittest.Intents(t, audittest.Open(t, o), 0, 5)
+		dir := killed(t, o.Dir)
+		path := filepath.Join(dir, "run", "00000001.jsonl")
+		if err := os.WriteFile(path, []byte(strings.Join(ledgerOf(t, dir, "run")[:left], "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, _ = with(dir, m)
+		o.SinksLast = true
+		l := audittest.Open(t, o)
+		if err := l.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		audittest.Shut(t, l)
+		all := ledgerOf(t, dir, "run")
+		if got := m.has(); len(all) != 2*left || !slices.Equal(got[5:], all[left:]) {
+			t.Errorf("after the cut the ledger has\n%s\nand the sink got\n%s", strings.Join(all[left:], "\n"), strings.Join(got[5:], "\n"))
+		}
+		audittest.Verified(t, dir)
+	}
+}
+
+// So it is where the first to start has not got the sink, which others over the folder have.
+func TestWhoHasNoSinkLeavesItTheEndOfALedgerThatEndsBeforeItsMark(t *testing.T) {
+	m := &memory{required: true}
+	o, _ := with(t.TempDir(), m)
+	o.Slot, o.SinksLast = "run", true
+	audittest.Intents(t, audittest.Open(t, o), 0, 5)
+	dir := killed(t, o.Dir)
+	path := filepath.Join(dir, "run", "00000001.jsonl")
+	if err := os.WriteFile(path, []byte(strings.Join(ledgerOf(t, dir, "run")[:2], "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	audittest.Shut(t, in(t, dir, "proxy", func(o *audit.Options) { o.SinksElsewhere = []string{m.Name()} }))
+	o, _ = with(dir, m)
+	audittest.Shut(t, audittest.Open(t, o))
+	if got, all := m.has(), ledgerOf(t, dir, "run"); len(all) != 4 || !slices.Equal(got[5:], all[2:]) {
+		t.Errorf("the ledger has\n%s\nand the sink got\n%s", strings.Join(all, "\n"), strings.Join(got[5:], "\n"))
+	}
+}
+
+// A slot that no required sink has anything of, and whose lock cannot be opened, as one of
+// another user, stops nobody.
+func TestASlotOfSomebodyElseStopsNobody(t *testing.T) {
+	dir := t.TempDir()
+	audittest.Shut(t, in(t, dir, "run", nil))
+	lock := filepath.Join(dir, "run.lock")
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lock, 0o700); err != nil { // which opens for nobody, not for root either
+		t.Fatal(err)
+	}
+	var told []string
+	l := in(t, dir, "proxy", func(o *audit.Options) {
+		o.Sinks = []outlet.Sink{&memory{required: true}}
+		o.OnError = func(err error) { told = append(told, err.Error()) }
+	})
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err != nil {
+		t.Error(err)
+	}
+	audittest.Shut(t, l)
+	if fmt.Sprint(told) == "[]" || !strings.Contains(told[0], lock) {
+		t.Errorf("told of %q", told)
 	}
 }
