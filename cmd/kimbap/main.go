@@ -44,7 +44,7 @@ func run(c *cli) int {
 	app.HurryCollector()
 	system.WidenTimerSlack()
 	c.told = make(chan struct{})
-	c.in, c.out, c.err = os.Stdin, &output{to: os.Stdout, told: c.told}, os.Stderr
+	c.in, c.out, c.err = os.Stdin, newOutput(os.Stdout, c.told), os.Stderr
 	c.args, c.env, c.uid = os.Args[1:], system.Environment(os.Environ()), os.Getuid()
 	defer c.startAhead()()
 	c.inTTY, c.outTTY, c.errTTY, c.width = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr), widthOf(os.Stdout)

@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -21,56 +19,17 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// output is stdout as commands write to it, and remembers the first write that failed:
-// hardly any of them looks. Where nobody reads it, a command that is told to end does so.
-type output struct {
-	to   io.Writer
-	told <-chan struct{} // closed when a signal tells the command to end; nil: never
-	err  error
-}
-
-// errUnread is the end of what nobody reads.
-var errUnread = errors.New("nobody reads it")
-
-// Write implements [io.Writer].
-func (o *output) Write(p []byte) (int, error) {
-	const patience = time.Second // for what is only slow
-	if errors.Is(o.err, errUnread) {
-		return 0, o.err // the one before is not done
-	}
-	type written struct {
-		n   int
-		err error
-	}
-	done := make(chan written, 1)
-	go func(p []byte) {
-		n, err := o.to.Write(p)
-		done <- written{n, err}
-	}(bytes.Clone(p)) // it may go on when the caller does
-	var w written
-	select {
-	case w = <-done:
-	case <-o.told:
-		select {
-		case w = <-done:
-		case <-time.After(patience):
-			w.err = errUnread
-		}
-	}
-	if o.err == nil {
-		o.err = w.err
-	}
-	return w.n, w.err
-}
-
 // written is the failure of a command that ended well, but whose data is not all where
 // it was sent: a script must not take half of it, or nothing, for the whole.
 func (c *cli) written(err error) error {
 	out, is := c.out.(*output)
-	if !is || out.err == nil || err != nil && !errors.Is(err, out.err) {
+	if !is {
 		return err
 	}
-	what := out.err
+	what := out.failure()
+	if what == nil || err != nil && !errors.Is(err, what) {
+		return err
+	}
 	if at := (*fs.PathError)(nil); errors.As(what, &at) {
 		what = at.Err
 	}
