@@ -69,7 +69,9 @@ func TestWhatNobodyReadsStaysAsItWas(t *testing.T) {
 // A file takes what is written without a reader: as it is, at once.
 func TestAFileIsWrittenToAtOnce(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	check(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer f.Close()
 	if o := newOutput(f, make(chan struct{})); o.told != nil {
 		t.Error("it waits for a reader")
