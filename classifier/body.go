@@ -258,8 +258,9 @@ func (b *Body) Names(name string) bool {
 	return false
 }
 
-// noObject reports whether a document has something that is no object where a pointer goes
-// on with the name of a member: a list of them, or a text. Null says nothing within it.
+// noObject reports whether a document has something else where a pointer goes on: a list or a
+// text where there is an object to the service, or one of these alone where there is a list of
+// them, which some servers take for a list of one. Null says nothing within it.
 func (b *Body) noObject(tokens []string) bool {
 	if b == nil || !b.given || b.inParts || b.form != nil {
 		return false
@@ -268,6 +269,9 @@ func (b *Body) noObject(tokens []string) bool {
 	for i, token := range tokens {
 		switch v := value.(type) {
 		case map[string]any:
+			if _, found := v[token]; !found && isDigits(token) && isRecord(v) {
+				return true
+			}
 			value = v[token] // what is not there is as null
 		case []any:
 			at, ok := arrayIndex(token, len(v))
@@ -278,7 +282,17 @@ func (b *Body) noObject(tokens []string) bool {
 		case nil:
 			return i == 0 && !isDigits(token)
 		default:
-			return !isDigits(token)
+			return true
+		}
+	}
+	return false
+}
+
+// isRecord reports whether an object has a name that is no number: its service has no list there.
+func isRecord(members map[string]any) bool {
+	for name := range members {
+		if !isDigits(name) {
+			return true
 		}
 	}
 	return false

@@ -63,7 +63,7 @@ func (h *host) match(in Input) (Match, *Error) {
 		return Match{NeedBody: true, Service: c.route.Service}, nil
 	}
 	if c.route.Strict && c.args.noObjects(in.Body) {
-		return Match{}, badInput("", "the body must be a JSON object, and what is within it one where the service has one: the arguments of %s are members there", c.route.Action)
+		return Match{}, badInput("", "the body must have a JSON object, or a list, where the service has one: the arguments of %s are read from there", c.route.Action)
 	}
 	got := reading{argReader: &c.args, in: in}
 	if err := got.read(&w.path); err != nil {

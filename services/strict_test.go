@@ -37,8 +37,8 @@ actions:
     request: {body: {order: {amount: "{amount}", ids: ["{id}"]}}}
 `
 
-// A strict service takes no list of what should be one object: its arguments would pass
-// unseen, and some servers take each element for one.
+// A strict service takes no list of what should be one object, nor one where it has a list: its
+// arguments would pass unseen, and some servers take each element for one, or one for a list.
 func TestAStrictServiceTakesNoListForAnObject(t *testing.T) {
 	t.Parallel()
 	table := set(t, strictly).Table()
@@ -54,6 +54,13 @@ func TestAStrictServiceTakesNoListForAnObject(t *testing.T) {
 		{"PUT", `null`, false},
 		{"POST", `[{"amount": 1000}]`, true},
 		{"PATCH", `[{"amount": 1000}]`, true},
+		{"PATCH", `[]`, true},
+		{"PATCH", `{}`, true},
+		{"PATCH", `{"amount": 1000}`, false},
+		{"PATCH", `1000`, false},
+		{"DELETE", `{"order": {"ids": "a"}}`, false},
+		{"DELETE", `{"order": {"ids": {"id": "a"}}}`, false},
+		{"DELETE", `{"order": {"ids": null}}`, true},
 		{"DELETE", `{"order": {"amount": 1, "ids": ["a"]}}`, true},
 		{"DELETE", `{"order": {"ids": []}}`, true},
 		{"DELETE", `{"order": null}`, true},
