@@ -203,10 +203,14 @@ func (b *Body) lookup(tokens []string, how strictness) (value any, found bool, e
 
 func member[V any](members map[string]V, name string, how strictness) (value V, found bool, err *Error) {
 	value, found = members[name]
+	first, alike := "", false // of several, so that the same body always has the same answer
 	for other := range members {
-		if other != name && strings.EqualFold(other, name) && !how.known[other] {
-			return value, false, badInput(reasonDuplicateKey, "the body has the member %s, which differs from %s in case only", shown(other), shown(name))
+		if other != name && strings.EqualFold(other, name) && !how.known[other] && (!alike || other < first) {
+			first, alike = other, true
 		}
+	}
+	if alike {
+		return value, false, badInput(reasonDuplicateKey, "the body has the member %s, which differs from %s in case only", shown(first), shown(name))
 	}
 	return value, found, nil
 }

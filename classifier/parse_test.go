@@ -256,3 +256,17 @@ func TestACharsetThatSomeReadersFindIsOne(t *testing.T) {
 		t.Error("what is in another charset to some is unpacked")
 	}
 }
+
+// Of several spellings of a name always the same one is named.
+func TestTheSameBodyHasTheSameAnswer(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		body, err := ParseBody("application/json", "", []byte(`{"sTATE":1,"State":2,"STATE":3}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := body.lookup([]string{"state"}, strictness{}); err == nil || !strings.Contains(err.Msg, `"STATE"`) {
+			t.Fatal(err)
+		}
+	}
+}
