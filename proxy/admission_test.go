@@ -2,13 +2,18 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -165,6 +170,31 @@ func TestClosingTunnelTakesNoRequest(t *testing.T) {
 	c := &conn{tunnel: &tunnel{seat: seat}}
 	if owner, e := r.server.begin(t.Context(), c, &runtime.Request{}); owner != "" || e == nil || e.Code != runtime.CodeCanceled {
 		t.Errorf("%q, %v", owner, e)
+	}
+}
+
+// Over HTTP/2 a request that comes while its tunnel is being closed is one that clients send
+// again by themselves: it has not been answered, nor done.
+func TestARequestTooLateForItsTunnelIsRefusedAsAStream(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", answering(okAnswer))
+	c := r.openH2("api.good.test:443")
+	c.get("GET", "/open")
+	r.outcome()
+	tunnels := r.server.tunnels
+	tunnels.mu.Lock()
+	for p := range tunnels.open {
+		p.running.Store(math.MinInt32 / 2) // as closeResting does, before it closes the connection
+	}
+	tunnels.mu.Unlock()
+	for _, body := range []io.Reader{nil, strings.NewReader("{}")} {
+		_, err := c.RoundTrip(c.request("POST", "/open", body))
+		if e := (http2.StreamError{}); !errors.As(err, &e) || e.Code != http2.ErrCodeRefusedStream {
+			t.Errorf("it ended with %v", err)
+		}
+		if e := r.outcome().Err; e == nil || e.Code != runtime.CodeCanceled {
+			t.Errorf("recorded as %v", e)
+		}
 	}
 }
 

@@ -166,8 +166,14 @@ func (a *streamed) finish(err error) {
 	}
 }
 
-// refuse answers with a problem document, a call of gRPC with its status.
+// refuse answers with a problem document, a call of gRPC with its status; what came too late
+// for its tunnel with what has clients send it again on another one.
 func (a *streamed) refuse(e *runtime.Error) {
+	if errors.Is(e, errCloses) {
+		a.status = e.Status()
+		a.st.Refuse()
+		return
+	}
 	p := page{header: http.Header{}}
 	if asksGRPC(a.st.Head.Header) {
 		refuseGRPC(&p, e)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -86,6 +87,9 @@ func (p *passage) leave() {
 	}
 }
 
+// errCloses is that a request came while its tunnel was being closed: it had never begun.
+var errCloses = errors.New("the tunnel closes")
+
 // begin waits until a request may run and returns whose it is, for done. A
 // caller that cannot be identified owns nothing and is not counted: the
 // pipeline turns it away at once.
@@ -98,7 +102,7 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		owner = who.Owner()
 	} else if owner = c.tunnel.seat.owner; !c.tunnel.seat.begin() {
 		c.tunnel.seat.end()
-		return "", &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another"}
+		return "", &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another", Err: errCloses}
 	}
 	if full = s.admission.enter(ctx, owner); full != nil {
 		if c.tunnel != nil {

@@ -182,12 +182,18 @@ func (st *Stream) End(trailer http.Header) error {
 }
 
 // Reset breaks the answer off, such that the client cannot take it for complete.
-func (st *Stream) Reset() {
+func (st *Stream) Reset() { st.breakOff(http2.ErrCodeInternal) }
+
+// Refuse says that nothing was done for the request: clients may send it again by themselves
+// (RFC 9113 section 8.7). It is for before Start.
+func (st *Stream) Refuse() { st.breakOff(http2.ErrCodeRefusedStream) }
+
+func (st *Stream) breakOff(code http2.ErrCode) {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !st.done {
-		st.reset(http2.ErrCodeInternal, errOver)
+		st.reset(code, errOver)
 		c.flush()
 	}
 }
