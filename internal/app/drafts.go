@@ -41,7 +41,9 @@ func (a *App) Draft(path string) (*Draft, error) {
 // an error.
 func (a *App) CheckPolicy(path string, serviceFiles []string) (*Draft, []Unused, error) {
 	if path == "" && !a.home.Exists() { // nothing is in force in a home that is a mistyped name
-		return nil, nil, a.home.Check(a.o.UID)
+		if err := a.home.Check(a.o.UID); err != nil {
+			return nil, nil, err
+		}
 	}
 	path, o, err := a.drafted(path)
 	if err != nil {

@@ -72,8 +72,9 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 const listedRequest = 64 << 10
 
 // Arguments are those of an approval, declared secrets left out, for a line of a list, with the
-// execution of the script that asked first; none of a long request. Unlike [Desk.Show] it looks at no other approval: a list is asked for again
-// and again, and an agent may ask for much at once.
+// execution of the script that asked first; none of a long request. Unlike [Desk.Show] it looks
+// at no other approval: a list is asked for again and again, and an agent may ask for much at
+// once.
 func (d *Desk) Arguments(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (args runtime.Args, execution string, err error) {
 	a, err := d.forOperator(ctx, by, tenant, id)
 	if err != nil {
