@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// What `call` and `exec` are where another kimbap does the work.
+
+// callElsewhere is `call` at another kimbap.
+func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remote.Client, ref string, words []string) error {
+	done := func() {}
+	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
+	action, err := there.Action(ctx, ref)
+	if err != nil {
+		return err
+	}
+	args, f, err := c.callWords(cmd, action, words)
+	if err != nil || f.help {
+		return err
+	}
+	if f.trace {
+		return errHere
+	}
+	call := remote.Call{Input: args, DryRun: f.dryRun, All: f.all, Max: f.most}
+	if f.dryRun {
+		return c.previewElsewhere(ctx, there, ref, call)
+	}
+	var mu sync.Mutex // the reader of the connection says that a person is asked, and may be at it still
+	stop, asked := func() {}, ""
+	halt := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		stop()
+		return asked
+	}
+	_, done = c.progress(action.Service)
+	defer func() { halt(); done() }()
+	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		done()
+		stop() // that of the page before
+		asked = id
+		c.sayPending(id, until)
+		stop = c.countdown(until)
+	})
+	body, err := there.Execute(ctx, ref, call, !f.noWait)
+	open := halt() // what is said of a question has been said
+	done()
+	if err != nil && ctx.Err() != nil && open != "" { // the question is there still
+		return &runtime.Error{Code: runtime.CodeCanceled, ApprovalID: open, Msg: "interrupted while a person was asked", Err: err}
+	}
+	if err != nil {
+		return c.pendingID(f, err)
+	}
+	return c.print(body)
+}
+
+func (c *cli) previewElsewhere(ctx context.Context, there *remote.Client, ref string, call remote.Call) error {
+	data, err := there.Execute(ctx, ref, call, false)
+	if err != nil {
+		return err
+	}
+	var shown struct {
+		Preview json.RawMessage `json:"preview"`
+		Text    string          `json:"text"`
+	}
+	if err := json.Unmarshal(data, &shown); err != nil {
+		return err
+	}
+	return c.show(shown.Preview, func() { fmt.Fprintln(c.out, shown.Text) })
+}
+
+// execElsewhere is `exec` at another kimbap.
+func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source string, limit time.Duration, f *execFlags) (app.ScriptResult, error) {
+	var result app.ScriptResult
+	if f.check || c.daemonRefuses(source, limit, f) {
+		return result, errHere
+	}
+	body := map[string]any{"wait": f.wait.String()}
+	if f.resume == "" {
+		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
+	}
+	_, done := c.progress("the script")
+	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
+	data, err := there.Script(ctx, f.resume, body)
+	done()
+	if err == nil {
+		err = json.Unmarshal(data, &result)
+	}
+	return result, err
+}
+
+// What a kimbap elsewhere takes in one request: so long a wait for a person, and so many
+// bytes of a script, which is all that any may have.
+const (
+	longestWait   = time.Hour
+	longestSource = 64 << 10
+)
+
+// daemonRefuses reports whether the daemon is the one to be asked and would refuse what
+// this process does: its requests are bounded, and a script of no text is no request.
+func (c *cli) daemonRefuses(source string, limit time.Duration, f *execFlags) bool {
+	if c.serverURL() != "" || c.runSocket() != "" {
+		return false
+	}
+	return f.wait < 0 || f.wait > longestWait || f.resume == "" && (source == "" || len(source) > longestSource || limit < 0)
+}
