@@ -74,6 +74,7 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 	}
 	ended, err := a.endedTokens(ctx, a.tenant)
 	hide, unknowable := a.masks().Of(ctx, a.tenant)
+	over := map[string]bool{} // of scripts; one may have asked for much
 	out := []Approval{}
 	for _, p := range list {
 		shown := shownApproval(p)
@@ -84,7 +85,10 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 		if p.Authority == "" { // a built request: its arguments say what it is about
 			arguments, execution := a.argumentsOf(ctx, p.ID, hide)
 			shown.Summary += arguments
-			shown.Over = p.Open() && a.scriptEnded(ctx, execution)
+			if _, known := over[execution]; !known && p.Open() {
+				over[execution] = a.scriptEnded(ctx, execution)
+			}
+			shown.Over = p.Open() && over[execution]
 		} else if unknowable == nil {
 			shown.Summary = hide(shown.Summary)
 		} else { // locked: nobody decides it now
