@@ -110,7 +110,7 @@ func (w *walk) elsewhere(root *node, first *walk, least int) bool {
 // encoded "?" or "#" as that of the path. A request that would be the same or less is nobody's
 // loss and passes. With needBody the body tells.
 func (w *walk) refuseWorse(h *host) (outcome, *Error) {
-	if !w.tail && !w.alike && !w.path.params {
+	if !w.tail && !w.alike && !w.path.params && !w.path.deep {
 		return nothing, nil
 	}
 	o, err := w.refuseWorseAs(h, &w.path)
@@ -118,7 +118,7 @@ func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 		parts := w.path.parts()
 		o, err = w.refuseWorseAs(h, &parts)
 	}
-	if w.tail && w.path.deep {
+	if w.path.deep {
 		for as := range w.path.deeper() {
 			if o != nothing || err != nil {
 				break
@@ -175,7 +175,7 @@ func (w *walk) readings() []string {
 
 // blame says what tells the request from the action that it could be.
 func (w *walk) blame(first *walk) string {
-	what := "its version, a number, a \";\", an encoded \"?\" or \"#\", or the spelling of a fixed part"
+	what := "its version, a number, a \";\", an encoded \"?\", \"#\" or slash, or the spelling of a fixed part"
 	if w.in.Method != first.in.Method {
 		what = "its method"
 	}
