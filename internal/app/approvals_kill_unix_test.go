@@ -157,6 +157,43 @@ func (w *killWorld) check(step, fault int) {
 	}
 }
 
+// A process that asks is killed before and after each thing it does. People are told of each
+// question that it left, if by another process.
+func TestKilledBeforeAnybodyIsTold(t *testing.T) {
+	asked := 0
+	for fault := 1; ; fault++ {
+		w := newKillWorld(t, "one")
+		died := w.run("ask", fault)
+		db, desk, err := killDesk(t.Context(), w.dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := desk.TellLeft(t.Context(), runtime.DefaultTenant); err != nil {
+			t.Error(err)
+		}
+		list, err := desk.List(t.Context(), killOperator(), runtime.DefaultTenant, nil, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := os.ReadFile(filepath.Join(w.dir, "told"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, a := range list {
+			if asked++; !strings.Contains(string(told), a.ID) {
+				t.Errorf("fault %d: nobody was told of %s", fault, a.ID)
+			}
+		}
+		_ = db.Close()
+		if !died {
+			break
+		}
+	}
+	if asked < 3 { // after it was stored, after it was told, and without a kill
+		t.Errorf("%d questions only: the faults are not met", asked)
+	}
+}
+
 // approvalsChild is one process of the story: args are the folder, the step, the
 // place of the fault (0: none) and the kind of story.
 func approvalsChild(args []string) int {
@@ -192,6 +229,7 @@ func killDesk(ctx context.Context, dir string, fault int) (*mortal, *approval.De
 	desk, err := approval.New(approval.Options{
 		Store: m, Sealer: v, Clock: time.Now, Process: func() string { return strconv.Itoa(os.Getpid()) }, PinMemory: 64,
 		NewID: func() string { return runtime.NewID("apr", time.Now()) },
+		Tell:  func(n approval.Notice) <-chan struct{} { m.tell(dir, n.ID); return nil },
 		Alive: func(holder string) bool {
 			pid, err := strconv.Atoi(holder)
 			return err == nil && syscall.Kill(pid, 0) == nil
@@ -304,6 +342,19 @@ func (m *mortal) at() {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}
+}
+
+// tell is what tells people: a file that they read.
+func (m *mortal) tell(dir, id string) {
+	f, err := os.OpenFile(filepath.Join(dir, "told"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, id)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+	m.at()
 }
 
 func (m *mortal) AddApproval(ctx context.Context, a approval.Approval) error {

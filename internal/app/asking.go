@@ -79,6 +79,11 @@ func (a *App) openNotify(context.Context) error {
 				a.o.Log.Warn().Err(err).Msg("a notification arrived, but that could not be noted")
 			}
 		},
+		Told: func(ctx context.Context, tenant runtime.Tenant, ids []string) {
+			if err := a.approvals.Told(ctx, tenant, ids); err != nil {
+				a.o.Log.Warn().Err(err).Msg("people were told of an approval, but that could not be noted")
+			}
+		},
 		Changed: a.notified,
 	})
 	if err != nil {
@@ -90,6 +95,44 @@ func (a *App) openNotify(context.Context) error {
 
 // tell passes a question on; without senders there is nobody to tell.
 func (a *App) tell(n approval.Notice) <-chan struct{} { return a.notices.Tell(n) }
+
+// tellEvery is how often a process that serves looks for questions that another has left
+// untold: one that was killed, or that no sender took a message from.
+const tellEvery = time.Minute
+
+// keepTold does so until ctx ends, at once for the first time. It has a goroutine of its own,
+// as [App.keepUses] has.
+func (a *App) keepTold(ctx context.Context) {
+	if a.notices == nil {
+		return
+	}
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	for {
+		a.tellLeft(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tellLeft tells people of what others have left, of every tenant.
+func (a *App) tellLeft(ctx context.Context) {
+	if a.Locked() != nil { // nobody could decide
+		return
+	}
+	for _, tenant := range a.Tenants() {
+		n, err := a.approvals.TellLeft(ctx, tenant)
+		if n > 0 {
+			a.o.Log.Info().Int("approvals", n).Msg("people are told of approvals that another process left")
+		}
+		if err != nil && ctx.Err() == nil {
+			a.o.Log.Warn().Err(err).Msg("approvals that nobody was told of could not be looked for")
+		}
+	}
+}
 
 // dialNotified opens a connection for a notification, through the same guard as
 // any other. The operator has named the place.

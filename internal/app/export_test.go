@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
@@ -13,6 +14,23 @@ func LogOf(a *App) *LogWriter { return a.o.LogTo }
 // Watched reports whether somebody is taken to be able to answer now.
 func Watched(a *App, ctx context.Context) (bool, error) {
 	return a.store.Watched(ctx, runtime.DefaultTenant, a.o.Clock())
+}
+
+// Untold is how many open questions somebody has yet to tell people of.
+func Untold(a *App, ctx context.Context) (n int, err error) {
+	list, err := a.store.Approvals(ctx, runtime.DefaultTenant, "", []approval.State{approval.Pending}, 100)
+	for _, one := range list {
+		if one.Teller != "" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// TellLeft tells of what others have left, and returns of how many questions.
+func TellLeft(a *App, ctx context.Context) int {
+	n, _ := a.approvals.TellLeft(ctx, runtime.DefaultTenant)
+	return n
 }
 
 // SetDisk says how much room the disk of the trail has, until the next look.

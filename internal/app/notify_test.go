@@ -248,3 +248,52 @@ func TestNotificationsGoThroughTheGuard_SS017(t *testing.T) {
 		t.Errorf("%d connections to this machine", n)
 	}
 }
+
+// What a process could tell nobody of before it ended, the next one that serves tells at its
+// start, once; and then nobody any more.
+func TestWhatNobodyWasToldOfIsTold(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	down.Store(true)
+	id := ""
+	k := apptest.New(t, apptest.Options{
+		Policy: askWrites, Resolve: []string{"hooks.test:443"},
+		Upstream: servicestest.Options{Routes: map[string]servicestest.Behave{"/in": func(c *servicestest.Conn, r *servicestest.Request) bool {
+			if err := c.ReadBody(r); err != nil || down.Load() {
+				return false
+			}
+			return c.Send("HTTP/1.1 204 No Content\r\n\r\n")
+		}}},
+		Config: "approval:\n  notify:\n    - {type: webhook, url: https://hooks.test/in, secret: notify.key}\n",
+		Prepare: func(k *apptest.Kimbap) {
+			if _, _, err := k.App.SetSecret(t.Context(), "notify.key", runtime.NewSecret("key-of-the-hook-5e77-and-more"), app.SecretOptions{Hosts: []string{"hooks.test:443"}}); err != nil {
+				t.Fatal(err)
+			}
+			a := apptest.OpenWith(t, apptest.OptionsOver(k.Dir, "", k.Log, false))
+			err := a.Pipeline().Do(t.Context(), &runtime.Request{
+				Surface: runtime.SurfaceCall, Caller: a.Local(), Action: "notes.create-note", Args: runtime.Args{"text": "one"},
+			}, &app.Answer{})
+			id = runtime.AsError(err).ApprovalID
+			if err := a.Close(); err != nil || id == "" {
+				t.Fatalf("asked as %q: %v", id, err)
+			}
+			down.Store(false)
+		},
+	})
+	told := func() (n int) {
+		for _, message := range hooked(k) {
+			if strings.Contains(message, id) {
+				n++
+			}
+		}
+		return n
+	}
+	apptest.Eventually(t, "the question to be told of", func() bool { return told() == 2 }) // once in vain
+	apptest.Eventually(t, "that to be known", func() bool {
+		left, err := app.Untold(k.App, t.Context())
+		return err == nil && left == 0
+	})
+	if next := k.Open(t, "run"); app.TellLeft(next, t.Context()) != 0 {
+		t.Error("the next process tells of it again")
+	}
+}

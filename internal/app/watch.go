@@ -73,6 +73,7 @@ func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (
 	var done sync.WaitGroup
 	done.Go(func() { a.watch(ctx, kick, f) })
 	done.Go(func() { a.keepUses(ctx) })
+	done.Go(func() { a.keepTold(ctx) })
 	return func() { cancel(); done.Wait() }
 }
 

@@ -35,6 +35,8 @@ type Options struct {
 	Credential func(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error)
 	// Reached is told which sender has told somebody of a tenant's question.
 	Reached func(ctx context.Context, tenant runtime.Tenant, sender string)
+	// Told is told of questions that all senders have done with, of which somebody was told.
+	Told func(ctx context.Context, tenant runtime.Tenant, ids []string)
 	// Changed is told how a sender fares now.
 	Changed func(notify.Status)
 }
@@ -59,7 +61,7 @@ func Open(o Options) (*Board, error) {
 	}
 	var err error
 	b.post, err = notify.New(notify.Options{
-		Senders: b.senders, Clock: o.Clock, Link: o.Link, NewID: b.newID, Reached: o.Reached, Changed: o.Changed,
+		Senders: b.senders, Clock: o.Clock, Link: o.Link, NewID: b.newID, Reached: o.Reached, Done: o.Told, Changed: o.Changed,
 	})
 	if err != nil {
 		return nil, err

@@ -117,6 +117,9 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	f.Created = d.now().UTC().Truncate(time.Millisecond)
 	f.Expires = f.Created.Add(cmp.Or(expires, d.terms.Load().Expires))
 	a = f.row(d.o.NewID(), digest)
+	if d.o.Tell != nil {
+		a.Teller = d.o.Process()
+	}
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err
 	}

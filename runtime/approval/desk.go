@@ -31,7 +31,8 @@ type Options struct {
 	Alive   func(holder string) bool // whether the process of that name still runs
 
 	// Tell, when not nil, tells people of a new question, and returns at once. What
-	// it returns is closed when the first of them was reached.
+	// it returns is closed when the first of them was reached. [Desk.Told] is to be called
+	// when nothing more is to be sent, or another process tells after the end of this one.
 	Tell func(n Notice) <-chan struct{}
 
 	// Ended, when not nil, tells of a requester that can never come back, as a revoked

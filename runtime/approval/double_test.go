@@ -179,6 +179,19 @@ func (m *memory) Release(_ context.Context, tenant runtime.Tenant, id string, ke
 	return true, nil
 }
 
+func (m *memory) SetTeller(_ context.Context, tenant runtime.Tenant, ids []string, from, to string) (set bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		key := rowKey(tenant, id)
+		if a, ok := m.rows[key]; ok && a.Teller == from && (a.State == approval.Pending || to == "") {
+			a.Teller, set = to, true
+			m.rows[key] = a
+		}
+	}
+	return set, nil
+}
+
 func (m *memory) Beat(_ context.Context, tenant runtime.Tenant, _ string, until time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

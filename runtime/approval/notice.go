@@ -53,6 +53,56 @@ func (d *Desk) notice(ctx context.Context, a *Approval, f *dossier) Notice {
 	return n
 }
 
+// Told says that the senders have done with these questions: who ends now leaves nobody to
+// be told of them. The text of a [Notice] has been on its way since [Options.Tell].
+func (d *Desk) Told(ctx context.Context, tenant runtime.Tenant, ids []string) error {
+	_, err := d.o.Store.SetTeller(ctx, tenant, ids, d.o.Process(), "")
+	return err
+}
+
+// TellLeft tells people of the open questions of a tenant that a process left when it ended
+// before somebody was told, and returns how many those are. Of several processes one does.
+func (d *Desk) TellLeft(ctx context.Context, tenant runtime.Tenant) (told int, err error) {
+	if d.o.Tell == nil {
+		return 0, nil
+	}
+	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending}, sweepLimit)
+	lives := map[string]bool{"": true}
+	for i := 0; err == nil && i < len(list); i++ {
+		a := &list[i]
+		if _, asked := lives[a.Teller]; !asked {
+			lives[a.Teller] = d.o.Alive(a.Teller)
+		}
+		if lives[a.Teller] || d.expired(a) {
+			continue
+		}
+		mine := false
+		if mine, err = d.tellFor(ctx, a); mine {
+			told++
+		}
+	}
+	return told, err
+}
+
+// tellFor tells of a question whose teller has ended, unless another process does.
+func (d *Desk) tellFor(ctx context.Context, left *Approval) (mine bool, err error) {
+	a, found, err := d.o.Store.Approval(ctx, left.Tenant, left.ID)
+	if err != nil || !found {
+		return false, err
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		if runtime.AsError(err).Reason == runtime.ReasonTampered { // nobody can decide it
+			err = nil
+		}
+		return false, err
+	}
+	if mine, err = d.o.Store.SetTeller(ctx, a.Tenant, []string{a.ID}, left.Teller, d.o.Process()); mine {
+		d.o.Tell(d.notice(ctx, &a, f))
+	}
+	return mine, err
+}
+
 // How long a request waits to learn that somebody was told, and how long after
 // that people count as able to answer.
 const (

@@ -71,6 +71,9 @@ type Store interface {
 	Beat(ctx context.Context, tenant runtime.Tenant, who string, until time.Time) error
 	// Watched reports whether somebody can answer now.
 	Watched(ctx context.Context, tenant runtime.Tenant, now time.Time) (bool, error)
+	// SetTeller makes a process the teller of those of a tenant's pending approvals that have
+	// another one, at once; false when none had. With to "" they may be closed as well.
+	SetTeller(ctx context.Context, tenant runtime.Tenant, ids []string, from, to string) (bool, error)
 	// LastApproved returns the approval of that action that was accepted last,
 	// whatever became of it since; false when none was.
 	LastApproved(ctx context.Context, tenant runtime.Tenant, action runtime.Ref) (Approval, bool, error)
@@ -172,4 +175,5 @@ type Approval struct {
 	Holder    string
 	Proof     []byte    // the yes, sealed under the tenant key; empty until approved
 	Ended     time.Time // executed, failed or unknown
+	Teller    string    // the process that has yet to tell people of the question; "" when none has
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -29,7 +30,10 @@ type Options struct {
 	Gap     time.Duration // after a message, while more gather, 0: 2 s
 
 	Reached func(ctx context.Context, tenant runtime.Tenant, sender string) // somebody was told
-	Changed func(status Status)                                             // after each message that was sent or given up
+	// Done is told of questions that every sender has sent or given up, of each once, and if
+	// one has sent it. What the end of the post cut off is not done.
+	Done    func(ctx context.Context, tenant runtime.Tenant, ids []string)
+	Changed func(status Status) // after each message that was sent or given up
 }
 
 // Status is how one sender fares.
@@ -59,16 +63,27 @@ type clerk struct {
 	sender Sender
 
 	mu      sync.Mutex
-	waiting []told
+	waiting []*told
 	running bool
 	closed  bool // nothing is added any more
 	status  Status
 }
 
-// told is a question on its way to one sender.
+// told is a question on its way to all senders.
 type told struct {
 	notice  approval.Notice
-	reached func()
+	reached func()       // somebody was
+	left    atomic.Int32 // senders that have not done with it
+	sent    atomic.Bool  // by one of them
+}
+
+// over notes that a sender has done with it, and reports whether that was the last one and
+// somebody was told.
+func (t *told) over(sent bool) bool {
+	if sent {
+		t.sent.Store(true)
+	}
+	return t.left.Add(-1) == 0 && t.sent.Load()
 }
 
 // New checks the options. Nothing runs until there is something to tell.
@@ -97,9 +112,10 @@ func New(o Options) (*Post, error) {
 // is closed when the first of them has taken it.
 func (p *Post) Tell(n approval.Notice) <-chan struct{} {
 	reached := make(chan struct{})
-	first := sync.OnceFunc(func() { close(reached) })
+	t := &told{notice: n, reached: sync.OnceFunc(func() { close(reached) })}
+	t.left.Store(int32(len(p.clerks))) //nolint:gosec // there are a few
 	for _, c := range p.clerks {
-		c.add(told{n, first})
+		c.add(t)
 	}
 	return reached
 }
@@ -129,7 +145,7 @@ func (p *Post) Close(ctx context.Context) error {
 }
 
 // add queues for one sender, and starts its work when it has none.
-func (c *clerk) add(t told) {
+func (c *clerk) add(t *told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -154,7 +170,7 @@ func (c *clerk) close() {
 }
 
 // take empties the queue; with nothing in it the work is over.
-func (c *clerk) take() []told {
+func (c *clerk) take() []*told {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	batch := c.waiting
@@ -178,8 +194,8 @@ func (c *clerk) work() {
 }
 
 // byTenant keeps what belongs to one tenant out of the messages of another.
-func byTenant(batch []told) map[runtime.Tenant][]told {
-	out := map[runtime.Tenant][]told{}
+func byTenant(batch []*told) map[runtime.Tenant][]*told {
+	out := map[runtime.Tenant][]*told{}
 	for _, t := range batch {
 		out[t.notice.Tenant] = append(out[t.notice.Tenant], t)
 	}
@@ -187,7 +203,7 @@ func byTenant(batch []told) map[runtime.Tenant][]told {
 }
 
 // deliver sends one message, with as many tries as there are.
-func (c *clerk) deliver(tenant runtime.Tenant, batch []told) {
+func (c *clerk) deliver(tenant runtime.Tenant, batch []*told) {
 	o := &c.p.o
 	notices := make([]approval.Notice, len(batch))
 	for i, t := range batch {
@@ -209,8 +225,36 @@ func (c *clerk) deliver(tenant runtime.Tenant, batch []told) {
 			t.reached()
 		}
 	}
+	c.over(tenant, batch, err)
 	if o.Changed != nil {
 		o.Changed(now)
+	}
+}
+
+// over says of which questions this sender was the last. A message that failed at the end of
+// the post did not have its tries.
+func (c *clerk) over(tenant runtime.Tenant, batch []*told, err error) {
+	if err != nil && c.p.ends() {
+		return
+	}
+	var ids []string
+	for _, t := range batch {
+		if t.over(err == nil) {
+			ids = append(ids, t.notice.ID)
+		}
+	}
+	if c.p.o.Done != nil && len(ids) > 0 {
+		c.p.o.Done(c.p.ctx, tenant, ids)
+	}
+}
+
+// ends reports whether the post is being closed.
+func (p *Post) ends() bool {
+	select {
+	case <-p.closing:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -268,3 +268,64 @@ func TestIncompleteOptionsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A question is done once all senders have done with it, if one has told somebody; not while one
+// tries yet, not when nobody was told, and not when the end of the process cut it off.
+func TestWhenAQuestionIsDone(t *testing.T) {
+	well := func(int) error { return nil }
+	down := func(int) error { return errors.New("no route") }
+	slow := func(try int) error {
+		if try < 3 {
+			return errors.New("no route")
+		}
+		return nil
+	}
+	for name, of := range map[string]struct {
+		senders []func(int) error
+		closed  bool
+		at      time.Duration // -1: never
+	}{
+		"one":                   {[]func(int) error{well}, false, 0},
+		"none is reached":       {[]func(int) error{down, down}, false, -1},
+		"one of two":            {[]func(int) error{well, down}, false, 7500 * time.Millisecond},
+		"the later of two":      {[]func(int) error{well, slow}, false, 1500 * time.Millisecond},
+		"one, at the end":       {[]func(int) error{well}, true, 0},
+		"one of two at the end": {[]func(int) error{well, down}, true, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var done []string
+				var at time.Time
+				p := post(t, &courier{fail: of.senders[0]}, func(o *notify.Options) {
+					for _, fail := range of.senders[1:] {
+						o.Senders = append(o.Senders, &courier{fail: fail})
+					}
+					o.Done = func(_ context.Context, tenant runtime.Tenant, ids []string) {
+						mu.Lock()
+						defer mu.Unlock()
+						done, at = append(done, string(tenant)+" "+strings.Join(ids, " ")), time.Now()
+					}
+				})
+				begun := time.Now()
+				p.Tell(question(1))
+				if of.closed {
+					_ = p.Close(t.Context())
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				if of.at < 0 {
+					if len(done) > 0 {
+						t.Errorf("done: %q", done)
+					}
+					return
+				}
+				if len(done) != 1 || done[0] != "default apr_0001" || at.Sub(begun) < of.at {
+					t.Errorf("%q after %s, want one after %s", done, at.Sub(begun), of.at)
+				}
+			})
+		})
+	}
+}

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"no more questions than may be", asksNoMore},
 		{"approval moves", moves},
 		{"one of many moves", oneMove},
+		{"who tells of approvals", tellers},
 		{"what closed approvals hold", releases},
 		{"old approvals", oldApprovals},
 		{"last approved", lastApproved},

@@ -14,7 +14,7 @@ import (
 // looks at it does not read.
 const (
 	rowColumns = `id, tenant, state, principal, agent, run, surface, action, risk, rule, reason, method, authority, path,
-	digest, created, expires, decided, decider, presence, note, holder, ended`
+	digest, created, expires, decided, decider, presence, note, holder, ended, teller`
 	glanceColumns   = rowColumns + ", NULL, NULL, NULL"
 	approvalColumns = rowColumns + `, proof, kept,
 	(SELECT sealed FROM held WHERE held.tenant = approvals.tenant AND held.approval = approvals.id)`
@@ -57,10 +57,10 @@ func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time,
 
 func (t Tx) addApproval(a approval.Approval) error {
 	_, err := t.Exec("INSERT INTO approvals ("+rowColumns+
-		", proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		", proof) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.ID, string(a.Tenant), string(a.State), a.Principal, a.Agent, a.Run, string(a.Surface), string(a.Action), string(a.Risk),
 		a.Rule, a.Reason, a.Method, a.Authority, a.Path, a.Digest, micros(a.Created), micros(a.Expires),
-		micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, micros(a.Ended), blob(a.Proof))
+		micros(a.Decided), a.By, a.Presence, a.Note, a.Holder, micros(a.Ended), a.Teller, blob(a.Proof))
 	if err != nil || len(a.Sealed) == 0 {
 		return err
 	}
@@ -71,7 +71,7 @@ func (t Tx) addApproval(a approval.Approval) error {
 func scanApproval(row Row) (a approval.Approval, err error) {
 	return a, row.Scan(&a.ID, &a.Tenant, &a.State, &a.Principal, &a.Agent, &a.Run, &a.Surface, &a.Action, &a.Risk, &a.Rule, &a.Reason,
 		&a.Method, &a.Authority, &a.Path, &a.Digest, moment{&a.Created}, moment{&a.Expires}, moment{&a.Decided},
-		&a.By, &a.Presence, &a.Note, &a.Holder, moment{&a.Ended}, &a.Proof, &a.Kept, &a.Sealed)
+		&a.By, &a.Presence, &a.Note, &a.Holder, moment{&a.Ended}, &a.Teller, &a.Proof, &a.Kept, &a.Sealed)
 }
 
 // approvalOf returns these columns of the first approval that a query finds.
@@ -154,6 +154,16 @@ func (s *Store) Move(ctx context.Context, tenant runtime.Tenant, id string, from
 		proof    = coalesce(?11, proof)
 		WHERE tenant = ?1 AND id = ?2 AND state = ?3`,
 		string(tenant), id, string(from), string(to), decided, ended, c.By, c.Presence, c.Note, c.Holder, blob(c.Proof))
+}
+
+// SetTeller implements [approval.Store].
+func (s *Store) SetTeller(ctx context.Context, tenant runtime.Tenant, ids []string, from, to string) (bool, error) {
+	names, err := json.Marshal(ids)
+	if err != nil {
+		return false, err
+	}
+	return s.changed(ctx, "note who tells of an approval", `UPDATE approvals SET teller = ? WHERE tenant = ? AND teller = ?
+		AND (state = 'pending' OR ? = '') AND id IN (`+s.engine.Dialect().Members+")", to, string(tenant), from, to, string(names))
 }
 
 // closed are the states of [approval.State.Closed], as SQL.
