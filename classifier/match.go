@@ -62,6 +62,10 @@ func (h *host) match(in Input) (Match, *Error) {
 	if worse == needBody || c.route.Strict && in.Body == nil && !in.Checked {
 		return Match{NeedBody: true, Service: c.route.Service}, nil
 	}
+	others, more, err := w.others(root)
+	if err != nil || more {
+		return Match{NeedBody: more, Service: c.route.Service}, err
+	}
 	if c.route.Strict && c.args.noObjects(in.Body) {
 		return Match{}, badInput("", "the body must have a JSON object, or a list, where the service has one: the arguments of %s are read from there", c.route.Action)
 	}
@@ -71,7 +75,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	}
 	return Match{
 		Action: c.route.Action, Service: c.route.Service, Args: got.args, Query: got.query, Astray: got.astray,
-		Upgrade: upgrades(in.Header), Push: c.route.Push, Words: words,
+		Upgrade: upgrades(in.Header), Push: c.route.Push, Words: words, Others: others,
 	}, nil
 }
 

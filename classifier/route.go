@@ -106,6 +106,7 @@ type Match struct {
 	NeedBody bool           // read the body, parse it with ParseBody and match again
 	Upgrade  bool           // the request asks for a protocol upgrade
 	Push     bool           // of the route
+	Others   []Other        // what else some server could take the request for: judge that too
 	Words    []string       // parameters of the query that decided, or would have: no form says them ([WatchOverride]). Not to be changed
 }
 

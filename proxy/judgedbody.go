@@ -8,6 +8,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 )
 
 // readable lets policy ask for the body of a request that was recognised
@@ -41,7 +42,7 @@ func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner
 	if err != nil {
 		return classified(err)
 	}
-	req.Action, req.Args, req.Query, req.Astray = runtime.Ref(match.Action), match.Args, match.Query, match.Astray
+	recognised.As(req, match)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 )
 
 // asked is what a request asks for, in the words of its head.
@@ -195,7 +196,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 			Hint: "see which requests are covered with `kimbap actions list`, or add an action to the service file",
 		}
 	}
-	req.Action, req.Args, req.Query, req.Astray = runtime.Ref(match.Action), match.Args, match.Query, match.Astray
+	recognised.As(req, match)
 	if match.Push && owner != "" {
 		return s.readPush(req)
 	}

@@ -5,8 +5,9 @@ import "net/http"
 // Resolved is what a [Resolver] finds a request to be.
 type Resolved struct {
 	Action *Action
-	Args   Args   // typed, with defaults where the request is built
-	Built  *Built // what is sent; nil: the caller's own request, or a program
+	Args   Args      // typed, with defaults where the request is built
+	Built  *Built    // what is sent; nil: the caller's own request, or a program
+	Others []Reading // what else some server could take the request for; policy is asked about each
 }
 
 // Built is a request that kimbap makes from an action and its arguments, without the

@@ -178,7 +178,7 @@ func (p *Pipeline) resolve(call *Call, rec *Record) error {
 	if err != nil {
 		return err
 	}
-	call.Action, call.Args, call.Built = found.Action, found.Args, found.Built
+	call.Action, call.Args, call.Built, call.Others = found.Action, found.Args, found.Built, found.Others
 	rec.Action, rec.Args, rec.Body = call.Action, call.Args, call.Request.BodyMode()
 	rec.Credential, rec.Target = call.Action.Auth.Ref, targetOf(call.Request, call.Action)
 	return nil
@@ -210,15 +210,21 @@ func (p *Pipeline) limit(ctx context.Context, limits []Limit) error {
 	return p.o.Limits.Take(ctx, limits, p.o.Clock())
 }
 
-// judge asks the principal's scopes, then policy.
+// judge asks the principal's scopes, then policy, about the call and whatever a server
+// could take it for.
 func (p *Pipeline) judge(call *Call) Verdict {
-	if !call.Principal.Permits(call.Action.Ref) {
+	v := p.verdict(call.Principal, call.Request, call.Action, call.Args)
+	if len(call.Others) == 0 {
+		return v
+	}
+	return Strictest(v, call.Others, func(r Reading) Verdict { return p.verdict(call.Principal, r.Request, r.Action, r.Args) })
+}
+
+func (p *Pipeline) verdict(who *Principal, req *Request, action *Action, args Args) Verdict {
+	if !who.Permits(action.Ref) {
 		return Verdict{Effect: EffectDeny, Rule: "scope", Reason: "the token's scopes do not cover this action"}
 	}
-	return p.o.Policy.Decide(Question{
-		Principal: call.Principal, Action: call.Action, Args: call.Args,
-		Request: call.Request, Now: p.o.Clock(),
-	})
+	return p.o.Policy.Decide(Question{Principal: who, Action: action, Args: args, Request: req, Now: p.o.Clock()})
 }
 
 // Judge says what scopes and policy say now of a request like one that Do has
@@ -234,7 +240,7 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 	if err != nil {
 		return EffectDeny
 	}
-	return p.judge(&Call{Request: req, Principal: who, Action: found.Action, Args: found.Args}).Effect
+	return p.judge(&Call{Request: req, Principal: who, Action: found.Action, Args: found.Args, Others: found.Others}).Effect
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone

@@ -18,7 +18,7 @@ func (p *Pipeline) unchanged(call *Call) error {
 	if err != nil || now.Action.Ref != call.Action.Ref || now.Action.Digest != call.Action.Digest {
 		return changed(call.Action.Ref, err)
 	}
-	call.Args, call.Built = now.Args, now.Built
+	call.Args, call.Built, call.Others = now.Args, now.Built, now.Others
 	return nil
 }
 

@@ -34,6 +34,7 @@ type Request struct {
 	Args     Args     // typed, as read back from the request or given by the caller
 	Query    Args     // query parameters that no mapping names, for policy and audit
 	Astray   []string // arguments that stand where the service does not have them, so that no rule can look at them
+	Others   []Other  // what else some server could take it for, so that rules look at that too
 	Target   Target   // empty authority for built requests
 	Raw      *Raw     // the caller's own HTTP request; nil: the backend builds one
 	Received time.Time

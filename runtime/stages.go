@@ -81,7 +81,8 @@ type Call struct {
 	Principal  *Principal
 	Action     *Action
 	Args       Args
-	Built      *Built // what was judged, where the request is built and not Raw; it is not changed
+	Others     []Reading // what some server could take it for beside that
+	Built      *Built    // what was judged, where the request is built and not Raw; it is not changed
 	Credential Credential
 
 	// Again asks whether the call may be sent once more, and renews Credential. A

@@ -25,6 +25,12 @@ type Question struct {
 	Now       time.Time
 }
 
+// As is the same question about another reading of the request.
+func (q Question) As(r Reading) Question {
+	q.Request, q.Action, q.Args = r.Request, r.Action, r.Args
+	return q
+}
+
 // Authority is where the request goes. A built request has no target of its
 // own: there it is the first authority of the action's service.
 func (q *Question) Authority() string {

@@ -66,7 +66,7 @@ func (s *Set) built(action *runtime.Action, given runtime.Args, settled bool) (r
 	if err := readPush(action, args, built); err != nil {
 		return nil, nil, err
 	}
-	return args, built, s.recognise(action, args, built)
+	return args, built, nil
 }
 
 // readPush fills in the references of a push that is built: nobody says them, so

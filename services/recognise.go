@@ -10,6 +10,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 	"github.com/kimbap-run/kimbap/services/request"
 )
 
@@ -21,17 +22,17 @@ import (
 // The request is read as the proxy reads one that comes, and the body also where nothing
 // asks for it, if it is the document or form that the service says, or a document that some
 // reader would take for a form: of other arguments than policy judges. What is read back
-// must be the arguments, too.
-func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Built) error {
+// must be the arguments, too. It returns what else some server could take the request for.
+func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Built) ([]runtime.Other, error) {
 	kinds := r.Header["Content-Type"]
 	if len(kinds) > 1 {
-		return s.same(action, classifier.Match{}, severalTypes())
+		return nil, s.same(action, classifier.Match{}, severalTypes())
 	}
 	in := classifier.Input{Scheme: r.Scheme, Authority: r.Authority, Method: r.Method, Target: r.Target, Header: r.Header, Checked: true, Unfilled: Unfilled(action.HTTP, args)}
 	illegible := r.Body != nil && (classifier.Packed(r.Header) || classifier.OtherCharset(kinds))
 	if wroteBody(action.HTTP, r) || mayHoldParameters(r) || illegible && classifier.MayBeForm(r.Method, kinds) {
 		if err := readBody(&in, r); err != nil {
-			return s.same(action, classifier.Match{}, err)
+			return nil, s.same(action, classifier.Match{}, err)
 		}
 	}
 	if in.Body == nil && isWhole(action.HTTP, "multipart") {
@@ -57,9 +58,9 @@ func (s *Set) recognise(action *runtime.Action, args runtime.Args, r *runtime.Bu
 		err = readBody(&in, r) // it has no more fields than one
 	}
 	if err := s.same(action, match, err); err != nil {
-		return err
+		return nil, err
 	}
-	return asGiven(action, args, match)
+	return recognised.Others(match), asGiven(action, args, match)
 }
 
 // severalTypes refuses a body of which readers differ in what it is.

@@ -32,23 +32,28 @@ func (s *Set) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 	if !ok {
 		return runtime.Resolved{}, s.unknown(string(req.Action))
 	}
-	if req.Raw != nil {
-		if req.Waited {
-			if err := s.still(action, req); err != nil {
-				return runtime.Resolved{}, err
-			}
+	found, others, err := runtime.Resolved{Action: action}, req.Others, error(nil)
+	switch {
+	case req.Raw == nil:
+		found.Args, found.Built, err = s.built(action, req.Args, req.Settled)
+		if err == nil && found.Built != nil {
+			others, err = s.recognise(action, found.Args, found.Built)
 		}
-		args, err := s.received(action, req)
-		if err != nil {
-			return runtime.Resolved{}, err
+	case req.Waited:
+		if others, err = s.still(action, req); err != nil {
+			break
 		}
-		return runtime.Resolved{Action: action, Args: args}, nil
+		fallthrough
+	default:
+		found.Args, err = s.received(action, req)
 	}
-	args, built, err := s.built(action, req.Args, req.Settled)
+	if err == nil && len(others) > 0 {
+		found.Others, err = s.Readings(req, others)
+	}
 	if err != nil {
 		return runtime.Resolved{}, err
 	}
-	return runtime.Resolved{Action: action, Args: args, Built: built}, nil
+	return found, nil
 }
 
 // foreign is the action of traffic to a host that has no service. It is not for

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -58,7 +59,7 @@ func (a *App) recogniseHeld(req *runtime.Request, body *classifier.Body) error {
 			Msg: "the services have changed: this request is not the action any more that was asked about", Hint: "make the request again",
 		}
 	}
-	req.Args, req.Query, req.Astray = match.Args, match.Query, match.Astray
+	recognised.As(req, match)
 	return nil
 }
 

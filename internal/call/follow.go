@@ -11,6 +11,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -130,9 +131,9 @@ func (a Actions) follow(from step, ref, how string) (step, error) {
 	}
 	req := &runtime.Request{
 		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
-		Action: runtime.Ref(match.Action), Args: match.Args, Query: match.Query, Astray: match.Astray, Target: target, Followed: true,
-		Raw: &runtime.Raw{Header: header},
+		Target: target, Followed: true, Raw: &runtime.Raw{Header: header},
 	}
+	recognised.As(req, match)
 	return step{req: req, action: from.action, args: from.args, url: to, header: from.header}, nil
 }
 

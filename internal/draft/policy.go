@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -117,7 +118,9 @@ func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 	if err != nil || refused != "" {
 		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
 	}
-	return &Judged{Verdict: d.policy.Decide(q), Steps: d.policy.Explain(q), Action: q.Action.Ref}, nil
+	others, err := d.set.Readings(q.Request, q.Request.Others)
+	verdict := runtime.Strictest(d.policy.Decide(q), others, func(r runtime.Reading) runtime.Verdict { return d.policy.Decide(q.As(r)) })
+	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), Action: q.Action.Ref}, err
 }
 
 // question makes the question that a case stands for.
@@ -280,8 +283,8 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	case match.Action == "":
 		return "a service owns the host, but none of its actions covers this request (unmatched)", nil
 	}
-	req.Action, req.Query, req.Document, req.Parsed = runtime.Ref(match.Action), match.Query, body.Value(), body != nil
-	req.Args, req.Astray = match.Args, match.Astray
+	recognised.As(req, match)
+	req.Document, req.Parsed = body.Value(), body != nil
 	for name, value := range c.Args {
 		if req.Args == nil {
 			req.Args = runtime.Args{}

@@ -20,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -115,8 +116,8 @@ func (e Explainer) recognise(x *Explanation, req *runtime.Request) bool {
 	case match.Action == "":
 		x.Refused = "a service owns the host, but none of its actions covers this request (unmatched)"
 	default:
-		x.Service, req.Action = match.Service, runtime.Ref(match.Action)
-		req.Args, req.Query, req.Astray = match.Args, match.Query, match.Astray
+		x.Service = match.Service
+		recognised.As(req, match)
 		return false
 	}
 	return true
@@ -135,7 +136,7 @@ func (e Explainer) decide(ctx context.Context, x *Explanation, req *runtime.Requ
 	}
 	action, args := found.Action, found.Args
 	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: e.Clock()}
-	verdict := e.Policy.Decide(question)
+	verdict := runtime.Strictest(e.Policy.Decide(question), found.Others, func(r runtime.Reading) runtime.Verdict { return e.Policy.Decide(question.As(r)) })
 	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args
 	x.NeedsBody, x.Limits = verdict.NeedBody, verdict.Limits
 	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, e.Policy.Explain(question)

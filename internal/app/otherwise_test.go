@@ -1,0 +1,103 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+const branches = `name: git
+version: 1.0.0
+description: Branches, their status and files, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  get: {description: Read a branch, method: GET, path: "/branches/{name}", risk: {level: low}, args: [{name: name, required: true}, {name: full}], request: {query: {full: "{full}"}}}
+  status: {description: Read its status, method: GET, path: "/branches/{name}/status", risk: {level: low}, args: [{name: name, required: true}]}
+  read: {description: Read a file, method: GET, path: "/files/{name...}", allow_slash: true, risk: {level: low}, args: [{name: name, required: true}]}
+  remove: {description: Remove a branch, method: DELETE, path: "/branches/{name}", risk: {level: high}, args: [{name: name, required: true}]}
+`
+
+const branchRules = `version: 1
+rules:
+  - {name: no-prod, match: {action: git.get}, when: 'args.name == "prod"', then: deny, reason: nobody reads it}
+  - {name: no-etc, match: {action: git.read}, when: 'request.path == "/files/etc/passwd"', then: deny}
+  - {name: ask-dev, match: {action: git.get}, when: 'args.name == "dev"', then: require_approval}
+  - {name: no-full, match: {action: git.get, surface: proxy}, when: 'request.query.?full.orValue([]).exists(v, v == "1")', then: deny}
+  - {name: removes, match: {action: git.remove}, when: 'args.name != "prod"', then: allow}
+  - {name: keeps, match: {action: git.remove}, then: deny}
+`
+
+// A request passes only if policy lets pass whatever some server could take it for: one that
+// decodes a path before it looks for the query, or more than once, or ends it at a ";".
+func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []string{"std", "relay"} {
+		k := apptest.New(t, apptest.Options{Engine: engine, Services: []string{branches}, Policy: branchRules})
+		at := " https://" + apptest.Host
+		for line, rule := range map[string]string{
+			"GET" + at + "/branches/prod":              "no-prod",
+			"GET" + at + "/branches/prod%3Fx":          "no-prod",
+			"GET" + at + "/branches/prod%23x":          "no-prod",
+			"GET" + at + "/branches/prod%253Fx":        "no-prod",
+			"GET" + at + "/branches/prod%23x/status":   "no-prod",
+			"GET" + at + "/branches/dev%23x":           "ask-dev",
+			"GET" + at + "/branches/x%3Ffull=1":        "no-full",
+			"DELETE" + at + "/branches/prod%23x":       "keeps",
+			"GET" + at + "/files/etc%252Fpasswd":       "no-etc",
+			"GET" + at + "/files/etc/passwd%3Fx":       "no-etc",
+			"GET" + at + "/branches/fix%23123":         "",
+			"GET" + at + "/branches/fix%23123/status":  "",
+			"GET" + at + "/branches/what%3F":           "",
+			"GET" + at + "/files/docs/c%23/what%3F.md": "",
+			"GET" + at + "/files/50%25%20off.txt":      "",
+			"GET" + at + "/files/etc%2Fother":          "",
+			"DELETE" + at + "/branches/fix%23123":      "",
+		} {
+			before := len(k.Up.Requests())
+			a := k.Do(t, line, "")
+			passed := len(k.Up.Requests()) > before
+			if passed != (rule == "") || rule != "" && (a.Status != http.StatusForbidden || a.Problem.Rule != rule) {
+				t.Errorf("%s: %s: %d %+v", engine, line, a.Status, a.Problem)
+			}
+			if rule != "" && strings.Contains(line, "%") && !strings.Contains(a.Body, "otherwise than it is written, as git.") {
+				t.Errorf("%s: %s: it does not say why: %s", engine, line, a.Body)
+			}
+		}
+	}
+}
+
+// So it is with the scopes of a token, with a call by name, and with explain, which says why.
+func TestOtherReadingsOfAPathEverywhere(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{branches}, Policy: branchRules})
+	secret, _, err := k.App.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"git.status"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := k.Client(t, secret.Reveal())
+	at := "https://" + apptest.Host + "/branches/"
+	if a := apptest.Send(t, client, "GET "+at+"fix%23123/status", ""); a.Status != 403 || a.Problem.Reason != string(runtime.ReasonScope) {
+		t.Errorf("to some servers that is git.get, which the token may not: %d %+v", a.Status, a.Problem)
+	}
+	if a := apptest.Send(t, client, "GET "+at+"main/status", ""); a.Status != 200 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	}
+	for name, want := range map[string]runtime.Code{"fix#123": "", "prod?x": runtime.CodeForbidden, "dev#x": runtime.CodeForbidden, "prod": runtime.CodeForbidden} {
+		req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: "git.get", Args: runtime.Args{"name": name}, Unattended: true}
+		if err := k.App.Pipeline().Do(t.Context(), req, &app.Answer{}); runtime.CodeOf(err) != want {
+			t.Errorf("git.get of %s: %v", name, err)
+		}
+	}
+	for url, rule := range map[string]string{"prod%3Fx": "no-prod", "fix%23123": "default:low"} {
+		x, err := k.App.Explain(t.Context(), "GET", at+url)
+		if err != nil || x.Rule != rule || (x.Effect == "allow") != (rule == "default:low") {
+			t.Errorf("explain %s: %+v, %v", url, x, err)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package recognised puts what the classifier found a request to be into the request, for
+// every surface in the same way: the action, its arguments, and what else some server could
+// take the request for. A surface that left the last out would have policy judge less than may
+// happen.
+//
+// It judges nothing. Start reading at [As].
+package recognised
+
+import (
+	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// As makes a request what it was recognised as. The match is the request's then.
+func As(req *runtime.Request, m classifier.Match) {
+	req.Action, req.Args, req.Query, req.Astray = runtime.Ref(m.Action), m.Args, m.Query, m.Astray
+	req.Others = Others(m)
+}
+
+// Others are the other readings of a match; nil for nearly every one.
+func Others(m classifier.Match) []runtime.Other {
+	var out []runtime.Other
+	for _, o := range m.Others {
+		out = append(out, runtime.Other{Action: runtime.Ref(o.Action), Target: o.Target, Args: o.Args, Query: o.Query, Astray: o.Astray})
+	}
+	return out
+}
