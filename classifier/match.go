@@ -190,20 +190,35 @@ func (n *node) custom(seg segment) (*node, *Error) {
 		}
 	}
 	var space [128]byte
-	decoded := appendUnescaped(space[:0], seg.text)
-	if cut := bytes.IndexAny(decoded, enders); cut >= 0 {
-		decoded = decoded[:cut]
+	decoded := append(space[:0], seg.text...)
+	for times := 0; ; times++ {
+		if verb := n.spokenVerb(decoded); verb != "" {
+			return nil, badTarget(reasonInvalidTarget, "only its spelling tells this path from the method %s: write it as the service does", verb)
+		}
+		if times == mostDecodings || bytes.IndexByte(decoded, '%') < 0 {
+			return nil, nil
+		}
+		decoded = appendUnescaped(decoded[:0], decoded)
+	}
+}
+
+// spokenVerb is the custom method that some server reads at the end of a segment: in any
+// case, without its parameters, the blanks and dots behind it and a format.
+func (n *node) spokenVerb(decoded []byte) string {
+	if end := bytes.IndexAny(decoded, enders); end >= 0 {
+		decoded = decoded[:end]
 	}
 	colon := bytes.LastIndexByte(decoded, ':')
 	if colon < 0 {
-		return nil, nil
+		return ""
 	}
+	word, _, _ := bytes.Cut(bytes.TrimRight(decoded[colon:], " \t."), []byte{'.'})
 	for verb := range n.customs {
-		if bytes.EqualFold(decoded[colon:], []byte(verb)) {
-			return nil, badTarget(reasonInvalidTarget, "only its spelling tells this path from the method %s: write it as the service does", verb)
+		if bytes.EqualFold(word, []byte(verb)) {
+			return verb
 		}
 	}
-	return nil, nil
+	return ""
 }
 
 // disguised refuses a segment that is not a literal as written, but is one once
