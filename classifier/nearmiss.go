@@ -54,14 +54,14 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	}
 	if w.path.slashes {
 		again := walk{in: w.in, path: w.path.parts()}
-		if again.elsewhere(root, w, 0) {
+		if again.elsewhere(root, w, 0) || again.near != nil && again.near.others(w.route, 0) {
 			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 		}
 	}
 	if w.path.deep { // names are decoded so, too: what is no worse passes
 		for as := range w.path.deeper() {
-			again := walk{in: w.in, path: *as}
-			if again.elsewhere(root, w, w.route.route.Rank+1) {
+			again, least := walk{in: w.in, path: *as}, w.route.route.Rank+1
+			if again.elsewhere(root, w, least) || again.near != nil && again.near.others(w.route, least) {
 				return badTarget(reasonInvalidTarget, "with its encoded slashes decoded more than once this path would be another action")
 			}
 		}
@@ -139,6 +139,15 @@ func (w *walk) refuseWorse(h *host) (outcome, *Error) {
 
 // refuseWorseAs is refuseWorse for one reading of the path.
 func (w *walk) refuseWorseAs(h *host, as *path) (outcome, *Error) {
+	if as != &w.path && !w.tail { // spelled as it should be, a path of placeholders alone is meant, too
+		again := walk{in: w.in, path: *as}
+		switch o := again.find(h.methods[w.in.Method], 0); {
+		case o == needBody && !again.tail:
+			return needBody, nil
+		case o == found && !again.tail && again.rank > w.route.route.Rank:
+			return nothing, badTarget(reasonInvalidTarget, "%s", again.blame(w))
+		}
+	}
 	for _, method := range w.readings() {
 		again := walk{in: w.in, path: *as, loose: true, looser: true, above: w.route.route.Rank}
 		again.in.Method = method

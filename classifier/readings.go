@@ -103,13 +103,17 @@ func partAgain(segments []string) []string {
 // endingsOf yields the endings of one reading, and reports whether more are wanted.
 func endingsOf(segments []string, query string, decoded bool, yield func(*path) bool) bool {
 	if before, after, mark := cutSegments(segments, "?#"); decoded && mark != 0 {
-		if mark == '?' {
-			query, _, _ = strings.Cut(joined(after, query), "#")
-		}
 		segments = before
 		out := pathOf(segments, query)
-		if out.marked = true; !yield(out) {
+		if out.marked = true; (mark == '#' || query != "") && !yield(out) {
 			return false
+		}
+		if mark == '?' {
+			more := *out // the query begins there, or only the path ends
+			more.query, _, _ = strings.Cut(joined(after, query), "#")
+			if query = more.query; !yield(&more) {
+				return false
+			}
 		}
 	}
 	before, after, mark := cutSegments(segments, ";")
