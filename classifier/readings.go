@@ -90,8 +90,12 @@ func decodeAgain(segments []string) (changed bool) {
 
 // partAgain parts segments at the slashes in them. What is empty is left out, but at the end.
 func partAgain(segments []string) []string {
-	var out []string
+	out := make([]string, 0, len(segments))
 	for i, text := range segments {
+		if text != "" && !strings.ContainsAny(text, `/\`) { // as most are
+			out = append(out, text)
+			continue
+		}
 		parts := strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' })
 		if out = append(out, parts...); i == len(segments)-1 && len(parts) == 0 {
 			out = append(out, "")
@@ -152,6 +156,9 @@ func joined(after, query string) string {
 
 func pathOf(segments []string, query string) *path {
 	out := &path{query: query}
+	if more := len(segments) - len(out.first); more > 0 {
+		out.more = make([]segment, 0, more)
+	}
 	for _, text := range segments {
 		out.push(segment{text, strings.ContainsAny(text, "%;")})
 	}
