@@ -203,7 +203,7 @@ func (n *node) custom(seg segment) (*node, *Error) {
 }
 
 // spokenVerb is the custom method that some server reads at the end of a segment: in any
-// case, without its parameters, the blanks and dots behind it and a format.
+// case, without its parameters, the blanks, line breaks and dots behind it and a format.
 func (n *node) spokenVerb(decoded []byte) string {
 	if end := bytes.IndexAny(decoded, enders); end >= 0 {
 		decoded = decoded[:end]
@@ -212,7 +212,7 @@ func (n *node) spokenVerb(decoded []byte) string {
 	if colon < 0 {
 		return ""
 	}
-	word, _, _ := bytes.Cut(bytes.TrimRight(decoded[colon:], " \t."), []byte{'.'})
+	word, _, _ := bytes.Cut(bytes.TrimRight(decoded[colon:], around), []byte{'.'})
 	for verb := range n.customs {
 		if bytes.EqualFold(word, []byte(verb)) {
 			return verb
@@ -244,7 +244,7 @@ func (n *node) disguised(text string) *Error {
 
 // names reports whether some server takes a decoded segment for a literal.
 func (n *node) names(decoded []byte) bool {
-	name := bytes.Trim(decoded, " \t.")
+	name := bytes.Trim(decoded, around)
 	if n.literals[string(name)] != nil {
 		return len(name) > 0 || len(decoded) == 0
 	}

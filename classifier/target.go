@@ -143,11 +143,14 @@ const enders = ";?#"
 // behind another.
 const mostDecodings = 4
 
-// checkSegment refuses what some reader could take for "." or "..", as a whole
+// around are the characters that some server drops around a fixed part.
+const around = " \t\r\n\v\f."
+
+// checkSegment refuses a NUL, and what some reader could take for "." or "..", as a whole
 // or in part: after one or more decodings, with encoded separators taken as
 // separators, and up to a ";", "?" or "#".
 func (t *path) checkSegment(text string, special bool) *Error {
-	dots, bare := text == "." || text == "..", false
+	dots, bare, nul := text == "." || text == "..", false, false
 	if special {
 		var space [256]byte
 		decoded := appendUnescaped(space[:0], text)
@@ -159,6 +162,7 @@ func (t *path) checkSegment(text string, special bool) *Error {
 		for i := 1; i < mostDecodings && !dots && !bare && bytes.IndexByte(decoded, '%') >= 0; i++ {
 			decoded = appendUnescaped(decoded[:0], decoded)
 			dots, bare = oddPart(decoded)
+			nul = nul || bytes.IndexByte(decoded, 0) >= 0
 			t.params = t.params || bytes.ContainsAny(decoded, enders)
 			t.deep = t.deep || bytes.ContainsAny(decoded, `/\`)
 		}
@@ -166,6 +170,8 @@ func (t *path) checkSegment(text string, special bool) *Error {
 	switch {
 	case dots:
 		return badTarget(reasonDotSegment, "the path has a \".\" or \"..\" segment")
+	case nul:
+		return badTarget(reasonInvalidTarget, "the path holds an encoded NUL")
 	case bare:
 		return badTarget(reasonEmptySegment, "the path has a segment that is empty but for its \";\" parameters")
 	}
