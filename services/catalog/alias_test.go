@@ -128,3 +128,26 @@ func TestGitLabTakesPathsForNumbers(t *testing.T) {
 		t.Errorf("only %d actions were tried", tried)
 	}
 }
+
+// The registry of npm decodes the slash in the name of a package, so that a name with more of
+// them may be another path: to log in, to change who is in an organisation, or a package's owners.
+func TestTheNameOfAPackageIsNoOtherPath(t *testing.T) {
+	set := load(t)
+	for request, works := range map[string]bool{
+		"PUT /left-pad": true, "PUT /@babel%2fcore": true, "GET /%40babel%2Fcore": true, "GET /left.pad_~1": true,
+		"PUT /-%2Fuser%2Forg.couchdb.user:me": false, "PUT /-%2Forg%2Facme%2Fuser": false, "PUT /@acme%2Fa%2F-rev%2F1-x": false,
+		"PUT /left-pad%2F-rev%2F1-x": false, "PUT /-%5Cuser%5Cme": false, "GET /-%2Fv1%2Fdone?authId=a": false, "GET /@acme%2F-%2Fx": false,
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: "registry.npmjs.org:443", Method: method, Target: target, Header: http.Header{}})
+		if a, _ := set.Action(m.Action); err == nil {
+			_, err = set.Resolve(&runtime.Request{
+				Action: a.Ref, Args: m.Args, Query: m.Query, Raw: &runtime.Raw{Header: http.Header{}},
+				Target: runtime.Target{Scheme: "https", Authority: "registry.npmjs.org:443", Method: method, Path: target},
+			})
+		}
+		if (err == nil) != works {
+			t.Errorf("%s is %s: %v", request, m.Action, err)
+		}
+	}
+}
