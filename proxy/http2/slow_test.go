@@ -12,7 +12,7 @@ import (
 )
 
 // slowIdle is the idle time where a client moves, but not each of its streams in that time.
-const slowIdle = 500 * time.Millisecond
+const slowIdle = time.Second
 
 // download answers with so many bytes.
 func download(n int) func(*http2.Stream) {
@@ -59,7 +59,7 @@ func TestAnswersThatShareASlowClient(t *testing.T) {
 	for range many {
 		c.open(true, "/")
 	}
-	c.wholly(many, func(*framing.DataFrame) { time.Sleep(slowIdle / 20) })
+	c.wholly(many, func(*framing.DataFrame) { time.Sleep(slowIdle / 40) })
 }
 
 // Nor is it when they share the window of a connection that a client opens slowly.
@@ -71,7 +71,7 @@ func TestAnswersThatShareAWindow(t *testing.T) {
 		c.open(true, "/")
 	}
 	c.wholly(many, func(f *framing.DataFrame) {
-		time.Sleep(slowIdle / 20)
+		time.Sleep(slowIdle / 40)
 		if n := len(f.Data()); n > 0 {
 			_ = c.WriteWindowUpdate(0, uint32(n))
 		}
@@ -100,7 +100,7 @@ func TestWhoHasReadAnAnswerAndWantsNoMore(t *testing.T) {
 		})
 	}()
 	var question [8]byte
-	for begun := time.Now(); time.Since(begun) < 4*slowIdle; time.Sleep(slowIdle / 20) {
+	for begun := time.Now(); time.Since(begun) < 4*slowIdle; time.Sleep(slowIdle / 40) {
 		_ = c.WriteWindowUpdate(0, 1) // it reads others
 		select {
 		case question = <-asked:
@@ -110,7 +110,7 @@ func TestWhoHasReadAnAnswerAndWantsNoMore(t *testing.T) {
 		}
 	}
 	_ = c.WritePing(true, question)
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(slowIdle / 20) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(slowIdle / 40) {
 		_ = c.WriteWindowUpdate(0, 1)
 		select {
 		case <-asked:
