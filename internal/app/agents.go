@@ -83,7 +83,7 @@ func (a *App) settingsLead(kinds []agents.Kind) error {
 
 // agentVariables are those of kimbap env, for the proxy at its configured address.
 func (a *App) agentVariables(ctx context.Context) ([]runner.Variable, error) {
-	ca, err := a.CA(ctx)
+	ca, err := a.ShownCA(ctx) // its files are named, and nothing is signed
 	if err != nil {
 		return nil, err
 	}
