@@ -33,6 +33,7 @@ type cli struct {
 	stopped               atomic.Pointer[app.Stopped] // the signal that told this command to end
 	told                  chan struct{}               // closed when it came
 	faulty                bool                        // the policy or a service cannot be read, and that was said
+	finds                 bool                        // what it prints says so itself
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 
@@ -146,7 +147,7 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 	if why := a.ConfigFault(); why != nil {
 		c.say("warning: the configuration cannot be read; going on without it: the record goes to the home's own trail, and no stored key is opened\n%s", why)
 	}
-	if why := a.Fault(); why != nil {
+	if why := a.Fault(); why != nil && !c.finds {
 		c.faulty = true
 		fault := runtime.AsError(why)
 		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", fault.Msg)

@@ -34,6 +34,7 @@ says what to set for those that do not get through. "all" tries every one it kno
 			if keys {
 				return c.exposedKeys(cmd.Context())
 			}
+			c.finds = true
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
 				findings := a.Doctor(ctx)
 				for i := range findings {
