@@ -105,7 +105,8 @@ type serviceInfo struct {
 	Hosts       []string `json:"hosts"`
 	Actions     int      `json:"actions"`
 	Installed   bool     `json:"installed"`
-	Update      string   `json:"update,omitempty"` // the command that takes the catalogue's file, which is another
+	Disabled    bool     `json:"disabled,omitempty"` // it is not in force
+	Update      string   `json:"update,omitempty"`   // the command that takes the catalogue's file, which is another
 
 	Problems []app.FileProblem `json:"problems,omitempty"` // for which its file cannot be used
 }
@@ -154,7 +155,19 @@ func (c *cli) showInForce(a *app.App) error {
 			updates[o.Name] = o.Command
 		}
 	}
-	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates, a.Unusable()); err != nil {
+	var out []serviceInfo
+	for name, problems := range a.Unusable() {
+		out = append(out, serviceInfo{Name: name, Hosts: []string{}, Installed: true, Problems: problems})
+	}
+	for name, s := range a.Disabled() {
+		off := serviceInfo{Name: name, Hosts: []string{}}
+		if s != nil {
+			off = infoOf(s)
+		}
+		off.Installed, off.Disabled, off.Update = true, true, updates[name]
+		out = append(out, off)
+	}
+	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates, out); err != nil {
 		return err
 	}
 	if names := a.DisabledServices(); len(names) > 0 {
@@ -185,20 +198,24 @@ func (c *cli) sayOutdated(o app.Outdated) {
 	c.advise(what + "take it with: " + o.Command)
 }
 
-// showServices lists services. Those whose file cannot be used are told of as data too, where a
-// program would take them for ones that are not there.
-func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string, unusable map[string][]app.FileProblem) error {
-	list, rows := []serviceInfo{}, [][]string{}
-	for _, s := range services {
-		hosts := s.Authorities
-		if hosts == nil {
-			hosts = []string{}
-		}
-		list = append(list, serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: hosts, Actions: len(s.Actions), Installed: installed(s.Name), Update: updates[s.Name]})
-		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
+// infoOf is what a list says of a service.
+func infoOf(s *app.Service) serviceInfo {
+	info := serviceInfo{Name: s.Name, Version: s.Version, Description: s.Description, Hosts: s.Authorities, Actions: len(s.Actions)}
+	if info.Hosts == nil {
+		info.Hosts = []string{}
 	}
-	for name, problems := range unusable {
-		list = append(list, serviceInfo{Name: name, Hosts: []string{}, Installed: true, Problems: problems})
+	return info
+}
+
+// showServices lists services. Those out of force, and those whose file cannot be used, are told
+// of as data too, where a program would take them for ones that are not there.
+func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string, out []serviceInfo) error {
+	list, rows := append([]serviceInfo{}, out...), [][]string{}
+	for _, s := range services {
+		info := infoOf(s)
+		info.Installed, info.Update = installed(s.Name), updates[s.Name]
+		list = append(list, info)
+		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}
 	slices.SortFunc(list, func(a, b serviceInfo) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })

@@ -49,6 +49,20 @@ func (a *App) EnableService(ctx context.Context, name string) error {
 // DisabledServices are the names of services that are installed and not in force.
 func (a *App) DisabledServices() []string { return services.Disabled(a.home.Services()) }
 
+// Disabled are those services by the names of their files, nil for one that cannot be read.
+func (a *App) Disabled() map[string]*Service {
+	out := map[string]*Service{}
+	for _, name := range a.DisabledServices() {
+		out[name] = nil
+	}
+	for _, s := range services.LoadDisabled(a.home.Services()) {
+		if _, there := out[s.Name]; there {
+			out[s.Name] = s
+		}
+	}
+	return out
+}
+
 func (a *App) serviceEvent(ctx context.Context, kind, name, digest string) error {
 	return a.trail.Event(ctx, a.ofService(kind, name, digest))
 }
