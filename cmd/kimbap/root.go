@@ -79,7 +79,11 @@ func checkArgs(cmd *cobra.Command, words []string) {
 			case needs == cmd.Use || strings.HasPrefix(needs, "[-"):
 				what = cmd.CommandPath() + " takes flags only"
 			default:
-				what = fmt.Sprintf("%d words are not what this takes: %s %s", len(args), cmd.CommandPath(), needs)
+				what = "1 word is"
+				if len(args) > 1 {
+					what = fmt.Sprintf("%d words are", len(args))
+				}
+				what += " not what this takes: " + cmd.CommandPath() + " " + needs
 			}
 			return usage(cmd.CommandPath()+" --help", "%s", what)
 		}
