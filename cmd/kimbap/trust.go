@@ -28,6 +28,11 @@ it brings services that start programs on this machine, that is asked separately
 		Example: "  kimbap trust\n  kimbap trust --yes --commands\n  kimbap trust --remove",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if home := c.homeDir(); home != "" && !remove { // no home is made for nothing
+				if p, err := app.FindProject(app.Home{Dir: home}, c.dir()); err != nil || p == nil {
+					return noProject(err)
+				}
+			}
 			return c.with(cmd.Context(), app.Options{Create: !remove, Despite: remove, Emergency: remove, StartLocked: remove}, func(ctx context.Context, a *app.App) error {
 				if remove {
 					was, err := a.Distrust(ctx, c.dir())
@@ -37,11 +42,8 @@ it brings services that start programs on this machine, that is asked separately
 					return c.show(map[string]any{"dir": was, "trusted": false}, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", was) })
 				}
 				p, err := a.ProjectAt(c.dir())
-				if err != nil {
-					return err
-				}
-				if p == nil {
-					return missing("make .kimbap/services/NAME.yaml", "there is no project with service files here, or above")
+				if err != nil || p == nil {
+					return noProject(err)
 				}
 				return c.trust(ctx, a, p, commands)
 			})
@@ -50,6 +52,14 @@ it brings services that start programs on this machine, that is asked separately
 	cmd.Flags().BoolVar(&commands, "commands", false, "its services may start programs too")
 	cmd.Flags().BoolVar(&remove, "remove", false, "take the trust back: its files are ignored again")
 	return cmd
+}
+
+// noProject is that there is none, unless err says why none could be found.
+func noProject(err error) error {
+	if err != nil {
+		return err
+	}
+	return missing("make .kimbap/services/NAME.yaml", "there is no project with service files here, or above")
 }
 
 func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bool) error {

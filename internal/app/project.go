@@ -29,6 +29,9 @@ func (a *App) Project() (*Project, error) { return a.ProjectAt(a.o.Dir) }
 // ProjectAt finds the project of a folder, nil when there is none.
 func (a *App) ProjectAt(dir string) (*Project, error) { return a.projects().At(dir) }
 
+// FindProject is [App.ProjectAt] for a home that need not be there.
+func FindProject(home Home, dir string) (*Project, error) { return project.Keeper{Home: home}.At(dir) }
+
 // hasProject reports whether a trusted project counts: then one service cannot be
 // loaded by itself, because a project is held against all of them.
 func (a *App) hasProject() bool {
