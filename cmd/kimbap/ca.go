@@ -82,13 +82,19 @@ func newCAExportCommand(c *cli) *cobra.Command {
 					return err
 				}
 				if to != "" {
-					return a.ExportClients(ctx, to, proxy)
+					if err := a.ExportClients(ctx, to, proxy); err != nil {
+						return err
+					}
+					return c.show(map[string]any{"folder": to, "proxy": proxy}, func() {})
 				}
 				pem := ca.RootPEM()
 				if bundle {
 					if pem, err = os.ReadFile(ca.BundleFile()); err != nil {
 						return err
 					}
+				}
+				if c.output != "text" {
+					return c.show(map[string]any{"pem": string(pem)}, nil)
 				}
 				_, err = c.out.Write(pem)
 				return err

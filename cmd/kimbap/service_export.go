@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
@@ -18,10 +21,16 @@ services for scripts (--dts). --schema writes the JSON Schema of service files.`
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			out, err := c.exported(names, skill, declarations, schema)
-			if err == nil {
-				_, err = c.out.Write(out)
+			switch {
+			case err != nil:
+				return err
+			case c.output == "text", c.output == "yaml" && c.jq == "" && out.Form == "file": // which is YAML
+				_, err = io.WriteString(c.out, out.Text)
+				return err
+			case out.Form == "schema":
+				return c.show(json.RawMessage(out.Text), nil)
 			}
-			return err
+			return c.show(out, nil)
 		},
 	}
 	cmd.Flags().BoolVar(&skill, "skill", false, "a SKILL.md that teaches the service to an agent")
@@ -30,34 +39,45 @@ services for scripts (--dts). --schema writes the JSON Schema of service files.`
 	return cmd
 }
 
-func (c *cli) exported(names []string, skill, declarations, schema bool) ([]byte, error) {
+// exported is what a service, or several, are written out as.
+type exported struct {
+	Services []string `json:"services"`
+	Form     string   `json:"form"` // file | skill | dts | schema, which is of none
+	Text     string   `json:"text"`
+}
+
+func (c *cli) exported(names []string, skill, declarations, schema bool) (out exported, err error) {
 	const fix = "kimbap service export --help"
 	if skill && declarations || schema && (skill || declarations) {
-		return nil, usage(fix, "choose one of --skill, --dts and --schema")
+		return out, usage(fix, "choose one of --skill, --dts and --schema")
 	}
 	if schema {
 		if len(names) > 0 {
-			return nil, usage(fix, "--schema is of the format, and takes no service")
+			return out, usage(fix, "--schema is of the format, and takes no service")
 		}
-		return app.ServiceSchema(), nil
+		return exported{Form: "schema", Text: string(app.ServiceSchema())}, nil
 	}
 	if len(names) == 0 || len(names) > 1 && !declarations {
-		return nil, usage(fix, "name one service; with --dts several")
+		return out, usage(fix, "name one service; with --dts several")
 	}
 	var list []*app.Service
 	var own []byte
 	for _, name := range names {
 		s, data, err := app.FindService(app.Home{Dir: c.homeDir()}, name)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		list, own = append(list, s), data
+		out.Services = append(out.Services, s.Name)
 	}
 	switch {
 	case skill:
-		return app.SkillOf(list[0]), nil
+		out.Form, own = "skill", app.SkillOf(list[0])
 	case declarations:
-		return app.DeclarationsOf(list), nil
+		out.Form, own = "dts", app.DeclarationsOf(list)
+	default:
+		out.Form = "file"
 	}
-	return own, nil
+	out.Text = string(own)
+	return out, nil
 }
