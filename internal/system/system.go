@@ -111,6 +111,10 @@ func Remove(path string) error { return remove(path) }
 // room left.
 func Full(err error) bool { return full(err) }
 
+// NoDescriptors reports whether an error means that this process, or the system, may have no
+// more files open.
+func NoDescriptors(err error) bool { return noDescriptors(err) }
+
 // AddressTaken reports whether an error means that somebody listens on an address already.
 func AddressTaken(err error) bool { return errors.Is(err, addressTaken) }
 

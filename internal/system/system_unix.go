@@ -94,6 +94,10 @@ func rename(from, to string) error { return os.Rename(from, to) }
 
 func remove(path string) error { return os.Remove(path) }
 
+func noDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // NamesHaveCase says whether PATH and Path are two variables.

@@ -223,6 +223,10 @@ func patiently(try func() error) error {
 	}
 }
 
+func noDescriptors(err error) bool {
+	return errors.Is(err, windows.ERROR_TOO_MANY_OPEN_FILES)
+}
+
 func full(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }

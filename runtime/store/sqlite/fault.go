@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -46,6 +48,13 @@ func (db *DB) fault(doing string, err error) error {
 			}
 		}
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN:
+		if scarce(filepath.Dir(db.path)) {
+			return &runtime.Error{
+				Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+				Msg:  fmt.Sprintf("no file descriptors are left, so the database %s cannot be opened", db.path),
+				Hint: "let less be open at a time, or allow more: ulimit -n 65536", Err: err,
+			}
+		}
 		return &runtime.Error{
 			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
 			Msg:  fmt.Sprintf("the database %s, or its folder, cannot be written", db.path),
@@ -59,6 +68,18 @@ func (db *DB) fault(doing string, err error) error {
 		Msg:  fmt.Sprintf("the database %s did not do its work (%s)", db.path, doing),
 		Hint: "check the disk's free space and the file's owner", Err: err,
 	}
+}
+
+// scarce reports whether nothing more can be opened, which SQLite does not tell from a file
+// that may not be. The folder is opened for that: to close the file itself would give up the
+// locks that this process has on it.
+func scarce(folder string) bool {
+	f, err := os.Open(folder)
+	if err != nil {
+		return system.NoDescriptors(err)
+	}
+	_ = f.Close()
+	return false
 }
 
 // saysFormat is what SQLite says, in words only, of a file whose header names a format that
