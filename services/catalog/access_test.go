@@ -243,7 +243,13 @@ func spellings(path string) []string {
 		"/" + fmt.Sprintf("%%%02X", path[1]) + path[2:],
 	}
 	if lastButOne > 0 {
-		out = append(out, path[:lastButOne]+"%2f"+path[lastButOne+1:])
+		out = append(out, path[:lastButOne]+"%2f"+path[lastButOne+1:], path[:lastButOne]+"%252F"+path[lastButOne+1:]+"%253Fx")
 	}
-	return out
+	if colon := strings.LastIndexByte(path, ':'); colon > last {
+		out = append(out, path[:colon]+"%253A"+path[colon+1:], path+".json", path+"%20", path[:colon+1]+strings.ToUpper(path[colon+1:]))
+	}
+	for _, more := range []string{"%3Fx", "%3Fx/y", "%23x", "%253Bx", "%25253Fx=1", "%2500", ";x=1%2F"} { // to one server behind another
+		out = append(out, path+more)
+	}
+	return append(out, path[:last]+"%252F"+path[last+1:], path[:last]+"%25255C"+path[last+1:]+"/")
 }
