@@ -146,11 +146,33 @@ const mostDecodings = 4
 // around are the characters that some server drops around a fixed part.
 const around = " \t\r\n\v\f."
 
+// overlong reports whether there is a letter in more bytes than it needs, which old readers of
+// UTF-8 take for it: C0 AF for a slash. Other bytes that are no UTF-8 may be of another charset.
+func overlong(text []byte) bool {
+	for i := range len(text) - 1 {
+		switch next := text[i+1]; text[i] {
+		case 0xc0, 0xc1:
+			if next >= 0x80 && next <= 0xbf {
+				return true
+			}
+		case 0xe0:
+			if next >= 0x80 && next <= 0x9f {
+				return true
+			}
+		case 0xf0:
+			if next >= 0x80 && next <= 0x8f {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // checkSegment refuses a NUL, and what some reader could take for "." or "..", as a whole
 // or in part: after one or more decodings, with encoded separators taken as
 // separators, and up to a ";", "?" or "#".
 func (t *path) checkSegment(text string, special bool) *Error {
-	dots, bare, nul := text == "." || text == "..", false, false
+	dots, bare, odd := text == "." || text == "..", false, false
 	if special {
 		var space [256]byte
 		decoded := appendUnescaped(space[:0], text)
@@ -162,7 +184,7 @@ func (t *path) checkSegment(text string, special bool) *Error {
 		for i := 1; i < mostDecodings && !dots && !bare && bytes.IndexByte(decoded, '%') >= 0; i++ {
 			decoded = appendUnescaped(decoded[:0], decoded)
 			dots, bare = oddPart(decoded)
-			nul = nul || bytes.IndexByte(decoded, 0) >= 0
+			odd = odd || bytes.IndexByte(decoded, 0) >= 0 || overlong(decoded)
 			t.params = t.params || bytes.ContainsAny(decoded, enders)
 			t.deep = t.deep || bytes.ContainsAny(decoded, `/\`)
 		}
@@ -170,8 +192,8 @@ func (t *path) checkSegment(text string, special bool) *Error {
 	switch {
 	case dots:
 		return badTarget(reasonDotSegment, "the path has a \".\" or \"..\" segment")
-	case nul:
-		return badTarget(reasonInvalidTarget, "the path holds an encoded NUL")
+	case odd:
+		return badTarget(reasonInvalidTarget, "the path holds a NUL, or an overlong letter, that is encoded more than once")
 	case bare:
 		return badTarget(reasonEmptySegment, "the path has a segment that is empty but for its \";\" parameters")
 	}
