@@ -93,8 +93,27 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	}
 	_, done := c.progress("the script")
 	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
+	var mu sync.Mutex // the reader of the connection says that it waits, and may be at it still
+	paused := ""
+	ctx = remote.Pausing(ctx, func(id string) {
+		mu.Lock()
+		defer mu.Unlock()
+		done()
+		if id != paused {
+			paused = id
+			c.say("a person must decide; press Ctrl-C to stop waiting, and go on later with: kimbap exec --resume %s", id)
+		}
+	})
 	data, err := there.Script(ctx, f.resume, body)
 	done()
+	mu.Lock()
+	open := paused
+	mu.Unlock()
+	if err != nil && ctx.Err() != nil && open != "" { // it is kept
+		return result, &runtime.Error{
+			Code: runtime.CodeCanceled, Msg: "interrupted while the script waited for a person", Hint: "kimbap exec --resume " + open, Err: err,
+		}
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &result)
 	}

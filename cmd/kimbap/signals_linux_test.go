@@ -93,6 +93,7 @@ actions:
 		{"call slow.put", saying("waiting; press Ctrl-C"), false},
 		{"--home other call slow.put", saying("waiting; press Ctrl-C"), false},
 		{"exec -e return(await(tools.slow.get()))", asking, false},
+		{"--home other exec --wait 5m -e return(await(tools.slow.put()))", saying("exec --resume exe"), false},
 		{"proxy --listen 127.0.0.1:0", saying("listening on http"), true},
 		{"serve --listen 127.0.0.1:0", saying("serving on"), true},
 		{"daemon", saying("listening on unix"), true},
@@ -145,6 +146,9 @@ actions:
 				}
 				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil || line.Error.Code != "canceled" || line.Error.Exit != exit ||
 					(line.Error.Approval != "" && strings.Contains(line.Error.Hint, line.Error.Approval)) != strings.HasSuffix(test.words, "slow.put") {
+					t.Errorf("the last line of stderr is %q", lines[len(lines)-1])
+				}
+				if strings.Contains(line.Error.Hint, "exec --resume exe") != strings.Contains(test.words, "exec --wait") {
 					t.Errorf("the last line of stderr is %q", lines[len(lines)-1])
 				}
 				if stdout.Len() > 0 && !json.Valid(stdout.Bytes()) {

@@ -115,6 +115,11 @@ func (a *App) serveScript(ctx context.Context, s server.Script) (server.Answer, 
 		return server.Answer{}, err
 	}
 	script := sandbox.Script{Source: s.Code, Timeout: s.Timeout, Wait: s.Wait, Caller: s.Caller}
+	script.Progress = func(stage, text string) {
+		if stage == sandbox.StagePaused && s.Waits != nil {
+			s.Waits(text)
+		}
+	}
 	for _, glob := range s.Allow {
 		script.Allow = append(script.Allow, runtime.Glob(glob))
 	}

@@ -218,6 +218,17 @@ func Waiting(ctx context.Context, told func(approval string, until time.Time)) c
 	}})
 }
 
+// Pausing returns a context in which told is called each time that a script at the other
+// side begins to wait for a person.
+func Pausing(ctx context.Context, told func(execution string)) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+		if id := header.Get("Kimbap-Execution"); code == http.StatusProcessing && id != "" {
+			told(id)
+		}
+		return nil
+	}})
+}
+
 // unanswered says that no answer came, and whether anything may have happened.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

@@ -16,10 +16,12 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// The fields of the interim answer (102) that says a person is waited for.
+// The fields of the interim answer (102) that says a person is waited for: of a call, and of
+// a script.
 const (
-	fieldApproval = "Kimbap-Approval"
-	fieldUntil    = "Kimbap-Approval-Until"
+	fieldApproval  = "Kimbap-Approval"
+	fieldUntil     = "Kimbap-Approval-Until"
+	fieldExecution = "Kimbap-Execution"
 )
 
 func (s *Server) services(w http.ResponseWriter, r *http.Request, a visit) error {
@@ -152,6 +154,16 @@ func waits(w http.ResponseWriter) func(string, time.Time) {
 		w.WriteHeader(http.StatusProcessing)
 		h.Del(fieldApproval)
 		h.Del(fieldUntil)
+	}
+}
+
+// pauses is waits for who has sent a script.
+func pauses(w http.ResponseWriter) func(string) {
+	return func(id string) {
+		h := w.Header()
+		h.Set(fieldExecution, id)
+		w.WriteHeader(http.StatusProcessing)
+		h.Del(fieldExecution)
 	}
 }
 

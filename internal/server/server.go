@@ -37,8 +37,9 @@ const patience = 30 * time.Second
 // Script is what is asked to run.
 type Script struct {
 	Code    string
-	Timeout time.Duration // 0: the default
-	Wait    time.Duration // for a person, before it is paused
+	Timeout time.Duration   // 0: the default
+	Wait    time.Duration   // for a person, before it is paused
+	Waits   func(id string) // told of the execution each time that it begins to wait
 	Allow   []string
 	Caller  runtime.Caller
 }

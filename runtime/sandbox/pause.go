@@ -39,6 +39,9 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 		s.forsaken()
 		return Result{}, false, err
 	}
+	if wait > 0 {
+		s.tell(StagePaused, s.id)
+	}
 	s.r.park(s)
 	s.leave()
 	waited, again, err := s.await(ctx, wait)

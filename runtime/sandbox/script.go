@@ -18,7 +18,7 @@ type Script struct {
 	Timeout  time.Duration         // of running, waiting for people not counted; 0, or more than the runner's: the runner's
 	Allow    []runtime.Glob        // the actions it may use, beside what the caller may, at most 100 patterns; none: all of those
 	Wait     time.Duration         // how long to wait for a person before [Result.Paused] is returned
-	Progress func(stage, s string) // told of what is done: StageValid, StageTools; may be nil
+	Progress func(stage, s string) // told of what is done: StageValid, StageTools, StagePaused; may be nil
 }
 
 // Bounds of a script's own list: each call, and in a search each action, is compared with
@@ -44,6 +44,10 @@ func (s *Script) checkAllow() error {
 const (
 	StageValid = "valid" // the gate lets it run
 	StageTools = "tools" // the services that it names
+
+	// StagePaused is told with the id of an execution that is paused and waits for a person,
+	// each time: whoever leaves now can go on with it later.
+	StagePaused = "paused"
 )
 
 // Resumption asks to go on with an execution that is paused, or whose process died.
