@@ -219,8 +219,12 @@ func (c *cli) showServices(services []*app.Service, installed func(name string) 
 	}
 	slices.SortFunc(list, func(a, b serviceInfo) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	none := c.noService()
+	if slices.ContainsFunc(out, func(s serviceInfo) bool { return s.Disabled }) {
+		none = "no service is in force; see: kimbap service enable"
+	}
 	return c.show(list, func() {
-		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, c.noService())
+		c.list([]string{"service", "version", "actions", "hosts", "description"}, rows, none)
 	})
 }
 
