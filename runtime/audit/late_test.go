@@ -89,6 +89,32 @@ func TestAKillWhileTheSinkIsGoneTakesNoOutcome(t *testing.T) {
 	}
 }
 
+// What the end of a process writes while a required sink is gone, the others get.
+func TestTheOtherSinksGetTheLastOutcomes(t *testing.T) {
+	for name, as := range modes {
+		t.Run(name, func(t *testing.T) {
+			gone, other := &memory{required: true}, &memory{}
+			o, _ := with(t.TempDir(), gone, other)
+			as(&o)
+			l := audittest.Open(t, o)
+			under := audittest.Record("req_1")
+			if err := l.Intent(t.Context(), under); err != nil {
+				t.Fatal(err)
+			}
+			gone.set(errors.New("gone"))
+			if err := l.Intent(t.Context(), audittest.Record("req_2")); runtime.CodeOf(err) != runtime.CodeAuditUnavailable {
+				t.Fatalf("an intent without the sink: %v", err)
+			}
+			l.Outcome(under)
+			l.Note(record.Event{Kind: "policy.changed"})
+			audittest.Shut(t, l)
+			if got, all := other.has(), ledgerOf(t, o.Dir, o.Slot); !slices.Equal(got, all) || !recorded(all, "outcome", `"intent":1,`) {
+				t.Errorf("it has\n%s\nthe ledger\n%s", strings.Join(got, "\n"), strings.Join(all, "\n"))
+			}
+		})
+	}
+}
+
 // What was kept while the ledger failed is written as soon as it can be, whatever the sink
 // does then.
 func TestASinkKeepsNothingFromALedgerThatIsBack(t *testing.T) {

@@ -80,6 +80,7 @@ type Outlet struct {
 	lost   uint64
 	told   uint64 // of lost, what a record tells of
 	lacks  int    // lines that a required sink has missed, as its owner says
+	closed bool   // nobody sends what comes now
 	err    error
 	cancel context.CancelFunc // of the last tries, when closing took too long
 }
@@ -116,7 +117,7 @@ func (o *Outlet) Give(slot string, lines [][]byte) error {
 		size += len(line)
 	}
 	o.mu.Lock()
-	if len(o.queue)+len(lines) > o.limit || o.bytes+size > outletBytes {
+	if o.closed || len(o.queue)+len(lines) > o.limit || o.bytes+size > outletBytes {
 		o.lost += uint64(len(lines))
 		o.mu.Unlock()
 		o.lossy()
@@ -258,7 +259,8 @@ func (o *Outlet) take(n, lost int) {
 	}
 }
 
-// Close waits for the queue, so long at most; what is left then is lost.
+// Close waits for the queue, so long at most; what is left then is lost, and what is given
+// afterwards.
 func (o *Outlet) Close(linger time.Duration) {
 	if !o.sink.Required() {
 		close(o.stop)
@@ -274,6 +276,9 @@ func (o *Outlet) Close(linger time.Duration) {
 		}
 		timer.Stop()
 		o.cancel()
+		o.mu.Lock()
+		o.closed = true
+		o.mu.Unlock()
 	}
 	_ = o.sink.Close()
 }

@@ -225,6 +225,12 @@ func TestWhatIsLeftAtTheEndIsLost(t *testing.T) {
 	if lost, _, cause := o.Losses(); lost != 2 || !errors.Is(cause, errFull) || !p.closed.Load() {
 		t.Errorf("%d lost, because of %v; closed: %v", lost, cause, p.closed.Load())
 	}
+	if err := o.Give("run", lines("c")); err != nil { // as the ledger does that failed until its end
+		t.Fatal(err)
+	}
+	if lost, _, _ := o.Losses(); lost != 3 {
+		t.Errorf("%d lost, with what came after the end", lost)
+	}
 
 	hangs := &place{says: make(chan error), writing: make(chan int, 1)} // until its write is given up
 	told := make(chan struct{}, 1)
