@@ -212,7 +212,7 @@ func (n *node) spokenVerb(decoded []byte) string {
 	if colon < 0 {
 		return ""
 	}
-	word, _, _ := bytes.Cut(bytes.TrimRight(decoded[colon:], around), []byte{'.'})
+	word, _, _ := bytes.Cut(trimAround(decoded[colon:]), []byte{'.'})
 	for verb := range n.customs {
 		if bytes.EqualFold(word, []byte(verb)) {
 			return verb
@@ -244,7 +244,7 @@ func (n *node) disguised(text string) *Error {
 
 // names reports whether some server takes a decoded segment for a literal.
 func (n *node) names(decoded []byte) bool {
-	name := bytes.Trim(decoded, around)
+	name := trimAround(decoded)
 	if n.literals[string(name)] != nil {
 		return len(name) > 0 || len(decoded) == 0
 	}

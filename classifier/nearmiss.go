@@ -245,7 +245,7 @@ func appendSpoken(dst []byte, seg segment) []byte {
 			dst = dst[:end]
 		}
 	}
-	dst = bytes.Trim(dst, around)
+	dst = trimAround(dst)
 	for i, c := range dst {
 		if c >= 0x80 {
 			return bytes.ToLower(dst)

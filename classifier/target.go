@@ -143,8 +143,18 @@ const enders = ";?#"
 // behind another.
 const mostDecodings = 4
 
-// around are the characters that some server drops around a fixed part.
-const around = " \t\r\n\v\f."
+// trimAround cuts off what some server drops around a fixed part: blanks, line breaks, dots.
+func trimAround(text []byte) []byte {
+	for len(text) > 0 && isAround(text[0]) {
+		text = text[1:]
+	}
+	for len(text) > 0 && isAround(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+func isAround(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' || c == '.' }
 
 // overlong reports whether there is a letter in more bytes than it needs, which old readers of
 // UTF-8 take for it: C0 AF for a slash. Other bytes that are no UTF-8 may be of another charset.
