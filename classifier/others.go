@@ -75,7 +75,7 @@ func (t *path) target() string {
 	var out strings.Builder
 	for i := range t.count {
 		out.WriteByte('/')
-		encode(&out, t.at(i).text, "?")
+		encode(&out, t.at(i).text, "?/") // a slash within it is none to that server
 	}
 	if t.query != "" {
 		out.WriteByte('?')
