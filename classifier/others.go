@@ -21,6 +21,13 @@ type Other struct {
 // tell what one of them is. A server to which an encoded slash is one is not among them: what
 // stands behind it is a name where the service allows it.
 func (w *walk) others(root *node) (others []Other, more bool, err *Error) {
+	if w.path.twice {
+		for as := range w.path.again() {
+			if others, more, err = w.other(root, as, others); more || err != nil {
+				return nil, more, err
+			}
+		}
+	}
 	if w.path.deep {
 		for as := range w.path.deeper() {
 			if others, more, err = w.other(root, as, others); more || err != nil {

@@ -37,6 +37,23 @@ func (t *path) addPart(s segment) {
 	}
 }
 
+// again are the paths of servers behind others that decode a path too, all of which part it as
+// it is written. A ";" that comes out is one of a name here: what ends at it is among the endings.
+func (t *path) again() iter.Seq[*path] {
+	return func(yield func(*path) bool) {
+		segments := t.texts()
+		for times := 1; times < mostDecodings && decodeAgain(segments); times++ {
+			names := make([]string, len(segments))
+			for i, text := range segments {
+				names[i] = strings.ReplaceAll(text, ";", "%3B")
+			}
+			if !yield(pathOf(names, t.query)) {
+				return
+			}
+		}
+	}
+}
+
 // deeper are the paths of servers that take encoded slashes for separators, one behind others
 // that decode a path too.
 func (t *path) deeper() iter.Seq[*path] {

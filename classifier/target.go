@@ -34,6 +34,7 @@ type path struct {
 	query   string
 	slashes bool // %2F or %5C in some segment
 	deep    bool // one that is decoded more than once
+	twice   bool // some segment is another text when it is decoded more than once
 	params  bool // ";", or an encoded "?" or "#", in some segment: some server reads on otherwise there
 	marked  bool // this is a path up to an encoded "?" or "#"
 }
@@ -192,7 +193,9 @@ func (t *path) checkSegment(text string, special bool) *Error {
 		dots, bare = oddPart(decoded)
 		t.params = t.params || bytes.ContainsAny(decoded, enders)
 		for i := 1; i < mostDecodings && !dots && !bare && bytes.IndexByte(decoded, '%') >= 0; i++ {
+			before := len(decoded)
 			decoded = appendUnescaped(decoded[:0], decoded)
+			t.twice = t.twice || len(decoded) < before
 			dots, bare = oddPart(decoded)
 			odd = odd || bytes.IndexByte(decoded, 0) >= 0 || overlong(decoded)
 			t.params = t.params || bytes.ContainsAny(decoded, enders)

@@ -45,11 +45,13 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			"GET" + at + "/branches/prod%3Fx":          "no-prod",
 			"GET" + at + "/branches/prod%23x":          "no-prod",
 			"GET" + at + "/branches/prod%253Fx":        "no-prod",
+			"GET" + at + "/branches/pr%256Fd":          "no-prod",
 			"GET" + at + "/branches/prod%23x/status":   "no-prod",
 			"GET" + at + "/branches/dev%23x":           "ask-dev",
 			"GET" + at + "/branches/x%3Ffull=1":        "no-full",
 			"DELETE" + at + "/branches/prod%23x":       "keeps",
 			"GET" + at + "/files/etc%252Fpasswd":       "no-etc",
+			"GET" + at + "/files/etc/pass%2577d":       "no-etc",
 			"GET" + at + "/files/etc/passwd%3Fx":       "no-etc",
 			"GET" + at + "/branches/fix%23123":         "",
 			"GET" + at + "/branches/fix%23123/status":  "",
@@ -57,6 +59,7 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			"GET" + at + "/files/docs/c%23/what%3F.md": "",
 			"GET" + at + "/files/50%25%20off.txt":      "",
 			"GET" + at + "/files/etc%2Fother":          "",
+			"GET" + at + "/files/caf%25C3%25A9%2520":   "",
 			"DELETE" + at + "/branches/fix%23123":      "",
 		} {
 			before := len(k.Up.Requests())
