@@ -48,7 +48,7 @@ func (s *Set) Resolve(req *runtime.Request) (runtime.Resolved, error) {
 		found.Args, err = s.received(action, req)
 	}
 	if err == nil && len(others) > 0 {
-		found.Others, err = s.Readings(req, others)
+		found.Others, err = s.Readings(req, action, found.Args, others)
 	}
 	if err != nil {
 		return runtime.Resolved{}, err

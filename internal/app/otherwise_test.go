@@ -104,3 +104,56 @@ func TestOtherReadingsOfAPathEverywhere(t *testing.T) {
 		}
 	}
 }
+
+const folders = `name: up
+version: 1.0.0
+description: Uploads, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  file: {description: Upload, method: POST, path: "/folders/{folder}", risk: {level: low}, args: [{name: folder, required: true}, {name: text}, {name: shown}], request: {body: {text: "{text}", shown: "{shown}"}, body_type: multipart}}
+  part: {description: Upload, method: POST, path: "/folders/{folder}/parts", risk: {level: low}, args: [{name: folder, required: true}, {name: text}], request: {body: {text: "{text}"}, body_type: multipart}}
+  note: {description: Note, method: POST, path: "/notes/{folder}", risk: {level: low}, args: [{name: folder, required: true}, {name: fields, rest: true}]}
+  find: {description: Find, method: GET, path: "/notes/{folder}", risk: {level: low}, args: [{name: folder, required: true}, {name: fields, rest: true}]}
+  push: {description: Push, method: POST, path: "/git/{folder}/git-receive-pack", risk: {level: low}, args: [{name: folder, required: true}, {name: pack}], request: {body: "{pack}", body_type: raw}}
+`
+
+const folderRules = `version: 1
+rules:
+  - {name: no-shown, match: {action: up.file}, when: 'args.folder == "prod" && args.?shown.orValue("") == "all"', then: deny}
+  - {name: no-fields, match: {action: [up.note, up.find]}, when: 'args.folder == "prod" && args.?fields.?shown.orValue("") == "all"', then: deny}
+  - {name: no-main, match: {action: up.push}, when: 'args.folder == "prod" && args.refs.exists(r, r.name == "refs/heads/main")', then: deny}
+`
+
+// The body is the same in each reading, also where nobody reads back what it holds.
+func TestOtherReadingsHaveTheSameBody(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{folders}, Policy: folderRules})
+	for _, c := range []struct {
+		action runtime.Ref
+		args   runtime.Args
+		rule   string
+	}{
+		{"up.file", runtime.Args{"folder": "prod", "shown": "all"}, "no-shown"},
+		{"up.file", runtime.Args{"folder": "prod?x", "shown": "all"}, "no-shown"},
+		{"up.file", runtime.Args{"folder": "prod#x", "shown": "one"}, ""},
+		{"up.file", runtime.Args{"folder": "prod#x", "text": "a"}, ""},
+		{"up.part", runtime.Args{"folder": "prod#x", "text": "a"}, "no-shown"}, // as which it may be anything
+		{"up.note", runtime.Args{"folder": "prod", "shown": "all"}, "no-fields"},
+		{"up.note", runtime.Args{"folder": "prod#x", "shown": "all"}, "no-fields"},
+		{"up.note", runtime.Args{"folder": "prod#x", "shown": "one"}, ""},
+		{"up.find", runtime.Args{"folder": "prod#x", "shown": "all"}, "no-fields"},
+	} {
+		req := &runtime.Request{Surface: runtime.SurfaceCall, Caller: k.App.Local(), Action: c.action, Args: c.args, Unattended: true}
+		err := runtime.AsError(k.App.Pipeline().Do(t.Context(), req, &app.Answer{}))
+		if passed := err == nil; passed != (c.rule == "") || !passed && err.Rule != c.rule {
+			t.Errorf("%s %v: %v", c.action, c.args, err)
+		}
+	}
+	for push, status := range map[string]int{"/git/pr%256Fd": 403, "/git/caf%25C3%25A9": 200} {
+		a := k.Do(t, "POST https://"+apptest.Host+push+"/git-receive-pack", pushOf(oldID+" "+newID+" refs/heads/main")+"PACK")
+		if a.Status != status || status == 403 && (a.Problem.Rule != "no-main" || a.Problem.Reason != "") {
+			t.Errorf("%s: %d %+v", push, a.Status, a.Problem)
+		}
+	}
+}

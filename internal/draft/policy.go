@@ -118,7 +118,7 @@ func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 	if err != nil || refused != "" {
 		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
 	}
-	others, err := d.set.Readings(q.Request, q.Request.Others)
+	others, err := d.set.Readings(q.Request, q.Action, q.Args, q.Request.Others)
 	verdict := runtime.Strictest(d.policy.Decide(q), others, func(r runtime.Reading) runtime.Verdict { return d.policy.Decide(q.As(r)) })
 	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), Action: q.Action.Ref}, err
 }
