@@ -67,7 +67,7 @@ func (d *Desk) TellLeft(ctx context.Context, tenant runtime.Tenant) (told int, e
 		return 0, nil
 	}
 	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending}, sweepLimit)
-	lives := map[string]bool{"": true}
+	lives := map[string]bool{"": true, d.o.Process(): true}
 	for i := 0; err == nil && i < len(list); i++ {
 		a := &list[i]
 		if _, asked := lives[a.Teller]; !asked {

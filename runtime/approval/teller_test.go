@@ -140,6 +140,9 @@ func TestWhoHasYetToTell(t *testing.T) {
 	if n := telling(t, store, "mute", nil, "busy").tellLeft(t); n != 0 {
 		t.Errorf("who tells nobody told of %d", n)
 	}
+	if n := telling(t, store, "busy", b, "busy").tellLeft(t); n != 0 {
+		t.Errorf("who is taken for dead, as its lock was removed, told again of %d of its own", n)
+	}
 	if n := telling(t, store, "next", b, "busy").tellLeft(t); n != 1 {
 		t.Errorf("told of %d", n)
 	}
