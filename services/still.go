@@ -21,7 +21,7 @@ func (s *Set) still(action *runtime.Action, req *runtime.Request) ([]runtime.Oth
 		in.Unfilled = OwnFields(in.Header)
 	}
 	match, err := s.table.Match(in)
-	if err == nil && match.NeedBody {
+	if err == nil && (match.NeedBody || len(match.Others) > 0 && req.Parsed) { // whose arguments may stand there
 		if in.Body, err = keptBody(req.Raw); err == nil {
 			match, err = s.table.Match(in)
 		}

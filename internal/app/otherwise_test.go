@@ -157,3 +157,44 @@ func TestOtherReadingsHaveTheSameBody(t *testing.T) {
 		}
 	}
 }
+
+// A request that waited for a person is judged by its body in each reading, as it was before.
+func TestOtherReadingsOfARequestThatWaitedHaveItsBody(t *testing.T) {
+	t.Parallel()
+	const service = `name: items
+version: 1.0.0
+description: Items, for tests
+base_url: https://api.notes.test
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  make: {description: Make, method: POST, path: "/items/{name}", risk: {level: low}, args: [{name: name, required: true}, {name: kind}], request: {body: {kind: "{kind}"}}}
+  mark: {description: Mark, method: POST, path: "/items/{name}/mark", risk: {level: low}, args: [{name: name, required: true}, {name: kind}], request: {body: {kind: "{kind}"}}}
+`
+	const rules = `version: 1
+rules:
+  - {name: no-gold, match: {action: items.make}, when: 'args.kind == "gold"', then: deny}
+  - {name: ask, match: {action: items.mark}, when: 'args.kind != "none"', then: require_approval}
+`
+	for _, elsewhere := range []bool{false, true} {
+		k := apptest.New(t, apptest.Options{Services: []string{service}, Policy: rules})
+		const line = "POST https://" + apptest.Host + "/items/fix%23123/mark"
+		if a := k.Do(t, line, `{"kind":"gold"}`); a.Problem.Rule != "no-gold" {
+			t.Errorf("%d %+v", a.Status, a.Problem)
+		}
+		a := k.Do(t, line, `{"kind":"tin"}`)
+		if a.Problem.Approval == "" {
+			t.Fatalf("%d %+v", a.Status, a.Problem)
+		}
+		if _, err := k.Open(t, "person").Accept(t.Context(), a.Problem.Approval, app.Yes{}); err != nil {
+			t.Fatal(err)
+		}
+		if elsewhere {
+			_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+			if err != nil || len(k.Up.Requests()) != 1 {
+				t.Errorf("by another process: %v", err)
+			}
+		} else if again := k.Do(t, line, `{"kind":"tin"}`); again.Status != 200 {
+			t.Errorf("%d %+v", again.Status, again.Problem)
+		}
+	}
+}
