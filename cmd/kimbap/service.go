@@ -139,7 +139,10 @@ func (c *cli) showCatalog() error {
 		return err
 	}
 	home := app.Home{Dir: c.homeDir()}
-	return c.showServices(services, home.Installed, nil, nil)
+	return c.showServices(services, func(s *serviceInfo) {
+		s.Disabled = home.Disabled(s.Name)
+		s.Installed = s.Disabled || home.Installed(s.Name)
+	}, nil, nil)
 }
 
 // showInForce lists the installed services, then those that are out of force, and those
@@ -167,7 +170,7 @@ func (c *cli) showInForce(a *app.App) error {
 		off.Installed, off.Disabled, off.Update = true, true, updates[name]
 		out = append(out, off)
 	}
-	if err := c.showServices(a.Services().Services(), func(string) bool { return true }, updates, out); err != nil {
+	if err := c.showServices(a.Services().Services(), func(s *serviceInfo) { s.Installed = true }, updates, out); err != nil {
 		return err
 	}
 	if names := a.DisabledServices(); len(names) > 0 {
@@ -209,11 +212,12 @@ func infoOf(s *app.Service) serviceInfo {
 
 // showServices lists services. Those out of force, and those whose file cannot be used, are told
 // of as data too, where a program would take them for ones that are not there.
-func (c *cli) showServices(services []*app.Service, installed func(name string) bool, updates map[string]string, out []serviceInfo) error {
+func (c *cli) showServices(services []*app.Service, state func(*serviceInfo), updates map[string]string, out []serviceInfo) error {
 	list, rows := append([]serviceInfo{}, out...), [][]string{}
 	for _, s := range services {
 		info := infoOf(s)
-		info.Installed, info.Update = installed(s.Name), updates[s.Name]
+		info.Update = updates[s.Name]
+		state(&info)
 		list = append(list, info)
 		rows = append(rows, []string{s.Name, s.Version, fmt.Sprint(len(s.Actions)), cmp.Or(few(s.Authorities), s.Program()), s.Description})
 	}

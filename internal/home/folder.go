@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/kimbap-run/kimbap/internal/system"
@@ -44,6 +45,11 @@ func (f Folder) DaemonLock() string { return filepath.Join(f.State(), "daemon.lo
 // Installed reports whether the home has a service's file, in force.
 func (f Folder) Installed(name string) bool {
 	return services.Installed(f.Services(), name)
+}
+
+// Disabled reports whether a service of that name is installed and not in force.
+func (f Folder) Disabled(name string) bool {
+	return slices.Contains(services.Disabled(f.Services()), name)
 }
 
 // Tenant is the folder of a tenant other than the default one, whose files are
