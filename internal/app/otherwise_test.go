@@ -51,6 +51,7 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			"GET" + at + "/branches/x%3Ffull=1":        "no-full",
 			"DELETE" + at + "/branches/prod%23x":       "keeps",
 			"GET" + at + "/files/etc%252Fpasswd":       "no-etc",
+			"GET" + at + "/files/etc/pass%77d":         "no-etc",
 			"GET" + at + "/files/etc/pass%2577d":       "no-etc",
 			"GET" + at + "/files/etc/passwd%3Fx":       "no-etc",
 			"GET" + at + "/branches/fix%23123":         "",
@@ -68,7 +69,7 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			if passed != (rule == "") || rule != "" && (a.Status != http.StatusForbidden || a.Problem.Rule != rule) {
 				t.Errorf("%s: %s: %d %+v", engine, line, a.Status, a.Problem)
 			}
-			if rule != "" && strings.Contains(line, "%") && !strings.Contains(a.Body, "otherwise than it is written, as git.") {
+			if rule != "" && strings.Contains(line, "%") && !strings.Contains(line, "%77") && !strings.Contains(a.Body, "otherwise than it is written, as git.") {
 				t.Errorf("%s: %s: it does not say why: %s", engine, line, a.Body)
 			}
 		}
