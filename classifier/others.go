@@ -61,6 +61,9 @@ func (w *walk) other(root *node, as *path, others []Other) (_ []Other, more bool
 	default:
 		return nil, false, badTarget(reasonInvalidTarget, "up to its \";\", \"%%3F\" or \"%%23\", or decoded more than once, this path could be another action: write it as the service does")
 	}
+	if !again.tail && again.rank > w.route.route.Rank { // a number, where the segment as it is written is a name
+		return nil, false, badTarget(reasonInvalidTarget, "%s", again.blame(w))
+	}
 	c := again.route
 	if c.route.Strict && w.in.Body == nil && !w.in.Checked {
 		return nil, true, nil
