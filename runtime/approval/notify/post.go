@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Senders []Sender
 	Clock   func() time.Time
-	NewID   func() string // of a message, never twice
+	NewID   func() string // of a message, never twice; senders call it at the same time
 	Link    string        // a URL that shows a question, with {id} in it
 
 	Queue   int           // questions that wait for one sender, 0: 1000

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,8 +51,8 @@ func (c *courier) messages() []notify.Message {
 
 func post(t *testing.T, c *courier, change func(*notify.Options)) *notify.Post {
 	t.Helper()
-	n := 0
-	o := notify.Options{Senders: []notify.Sender{c}, Clock: time.Now, NewID: func() string { n++; return fmt.Sprint("msg_", n) }}
+	var n atomic.Int64 // each sender makes its own messages
+	o := notify.Options{Senders: []notify.Sender{c}, Clock: time.Now, NewID: func() string { return fmt.Sprint("msg_", n.Add(1)) }}
 	if change != nil {
 		change(&o)
 	}
