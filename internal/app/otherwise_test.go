@@ -37,8 +37,17 @@ rules:
 // decodes a path before it looks for the query, or more than once, or ends it at a ";".
 func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"std", "relay"} {
-		k := apptest.New(t, apptest.Options{Engine: engine, Services: []string{branches}, Policy: branchRules})
+	for _, engine := range []string{"std", "relay", "HTTP/2"} {
+		o := apptest.Options{Engine: engine, Services: []string{branches}, Policy: branchRules}
+		if engine == "HTTP/2" {
+			o.Engine = "relay"
+		}
+		k := apptest.New(t, o)
+		client := k.Client(t, "")
+		client.Transport.(*http.Transport).ForceAttemptHTTP2 = engine == "HTTP/2"
+		if resp, err := client.Get("https://" + apptest.Host + "/branches/main"); err != nil || (resp.ProtoMajor == 2) != (engine == "HTTP/2") || resp.Body.Close() != nil {
+			t.Fatalf("%s: %v %v", engine, resp, err)
+		}
 		at := " https://" + apptest.Host
 		for line, rule := range map[string]string{
 			"GET" + at + "/branches/prod":              "no-prod",
@@ -64,7 +73,7 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			"DELETE" + at + "/branches/fix%23123":      "",
 		} {
 			before := len(k.Up.Requests())
-			a := k.Do(t, line, "")
+			a := apptest.Send(t, client, line, "")
 			passed := len(k.Up.Requests()) > before
 			if passed != (rule == "") || rule != "" && (a.Status != http.StatusForbidden || a.Problem.Rule != rule) {
 				t.Errorf("%s: %s: %d %+v", engine, line, a.Status, a.Problem)
