@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (d *Desk) TellLeft(ctx context.Context, tenant runtime.Tenant) (told int, e
 	}
 	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending}, sweepLimit)
 	lives := map[string]bool{"": true, d.o.Process(): true}
-	for i := 0; err == nil && i < len(list); i++ {
+	for i := range list { // what one lacks keeps nobody from the others
 		a := &list[i]
 		if _, asked := lives[a.Teller]; !asked {
 			lives[a.Teller] = d.o.Alive(a.Teller)
@@ -76,10 +77,11 @@ func (d *Desk) TellLeft(ctx context.Context, tenant runtime.Tenant) (told int, e
 		if lives[a.Teller] || d.expired(a) {
 			continue
 		}
-		mine := false
-		if mine, err = d.tellFor(ctx, a); mine {
+		mine, failed := d.tellFor(ctx, a)
+		if mine {
 			told++
 		}
+		err = cmp.Or(err, failed)
 	}
 	return told, err
 }

@@ -173,3 +173,41 @@ func TestLeftQuestionsOfAShutVault(t *testing.T) {
 		t.Errorf("told of %d: %s", n, strings.Join(b.ids(), " "))
 	}
 }
+
+// balky is a vault that cannot open the first thing it is asked for.
+type balky struct {
+	sealer
+	asked bool
+}
+
+func (b *balky) OpenFor(ctx context.Context, tenant runtime.Tenant, purpose string, sealed, aad []byte) ([]byte, error) {
+	if !b.asked {
+		b.asked = true
+		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "not now"}
+	}
+	return b.sealer.OpenFor(ctx, tenant, purpose, sealed, aad)
+}
+
+// A question that cannot be opened now is told of later, and keeps none from being told of others.
+func TestOneLeftQuestionThatCannotBeOpened(t *testing.T) {
+	store, b := newMemory(), &board{}
+	killed := telling(t, store, "killed", &board{})
+	for _, amount := range []string{"1", "2", "3"} {
+		killed.ask(t, refund(agent("a"), amount))
+	}
+	next := telling(t, store, "next", b, "killed")
+	var err error
+	next.Desk, err = approval.New(approval.Options{
+		Store: store, Sealer: &balky{}, Clock: next.clock.now, Process: func() string { return "next" }, NewID: func() string { return "apr" },
+		Alive: func(holder string) bool { return holder == "next" }, Tell: b.tell,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := next.TellLeft(t.Context(), runtime.DefaultTenant); n != 2 || runtime.CodeOf(err) != runtime.CodeInternal {
+		t.Errorf("told of %d: %v", n, err)
+	}
+	if n := next.tellLeft(t); n != 1 || len(b.ids()) != 3 {
+		t.Errorf("then told of %d: %v", n, b.ids())
+	}
+}
