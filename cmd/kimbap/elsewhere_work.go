@@ -101,7 +101,7 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 		done()
 		if id != paused {
 			paused = id
-			c.say("a person must decide; press Ctrl-C to stop waiting, and go on later with: kimbap exec --resume %s", id)
+			c.sayPaused(id)
 		}
 	})
 	data, err := there.Script(ctx, f.resume, body)

@@ -227,15 +227,22 @@ func (c *cli) ended(result *app.ScriptResult, began time.Time) error {
 	return c.endOfScript(result)
 }
 
-// phase tells a person who watches what is done.
+// phase tells a person who watches what is done, and everybody that a person is waited for.
 func (c *cli) phase(stage, text string) {
 	switch {
+	case stage == app.StagePaused:
+		c.sayPaused(text)
 	case !c.errTTY:
 	case stage == app.StageValid:
 		c.say("AST validation passed")
 	case stage == app.StageTools:
 		c.say("Resolved %s: %s", count(strings.Count(text, ",")+1, "tool"), printable(text))
 	}
+}
+
+// sayPaused tells who waits with a script how to leave it and go on with it later.
+func (c *cli) sayPaused(id string) {
+	c.say("a person must decide; press Ctrl-C to stop waiting, and go on later with: kimbap exec --resume %s", id)
 }
 
 // endOfScript is how the command ends: a script's own error is 1, what the gate

@@ -32,6 +32,7 @@ const (
 	KindRejected  = frame.KindRejected
 	StageValid    = sandbox.StageValid
 	StageTools    = sandbox.StageTools
+	StagePaused   = sandbox.StagePaused
 )
 
 // OverLimit reports whether a script was ended by a limit.
