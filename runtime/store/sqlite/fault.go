@@ -31,6 +31,13 @@ func (db *DB) fault(doing string, err error) error {
 	case !errors.As(err, &failed):
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	if failed.Code()&0xff == codes.SQLITE_FULL || failed.Code() == codes.SQLITE_IOERR_SHMSIZE {
+		return &runtime.Error{
+			Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+			Msg:  fmt.Sprintf("the disk of the database %s is full (%s)", db.path, doing),
+			Hint: "make room there, and try again", Err: err,
+		}
+	}
 	switch failed.Code() & 0xff {
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return busy(doing, err)

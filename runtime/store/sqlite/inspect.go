@@ -115,7 +115,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 		return unsafeFile(to, "it cannot be made", "check that the folder is there and is yours", err)
 	}
 	temporary := file.Name()
-	defer func() { _ = os.Remove(temporary) }()
+	defer func() { discard(temporary) }()
 	if err := file.Close(); err != nil {
 		return err
 	}

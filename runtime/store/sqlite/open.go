@@ -165,7 +165,7 @@ func build(ctx context.Context, path string) (err error) {
 		return unsafeFile(path, "it cannot be made", "check that the folder is there and is yours", err)
 	}
 	temporary := file.Name()
-	defer func() { _ = os.Remove(temporary) }()
+	defer func() { discard(temporary) }()
 	if err := file.Close(); err != nil {
 		return err
 	}
@@ -174,18 +174,49 @@ func build(ctx context.Context, path string) (err error) {
 		return err
 	}
 	db.SetMaxOpenConns(1)
-	conn, err := db.Conn(ctx)
-	if err == nil {
-		made := &DB{path: temporary, writer: newWriter(conn)}
-		err = errors.Join(made.create(ctx), made.writer.close())
-	}
-	if err := errors.Join(err, db.Close()); err != nil {
+	if err := errors.Join(fill(ctx, db, path), db.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return unsafeFile(path, "it cannot be given its name", "keep the home on a local disk", err)
 	}
 	return system.SyncFolder(filepath.Dir(path))
+}
+
+// fill makes the tables in a file that will have the name path.
+func fill(ctx context.Context, file *sql.DB, path string) (err error) {
+	made := &DB{path: path}
+	conn, err := file.Conn(ctx)
+	if err != nil {
+		return made.fault("make the database", err)
+	}
+	made.writer = newWriter(conn)
+	defer func() { err = errors.Join(err, made.writer.close()) }()
+	if err := made.create(ctx); err != nil {
+		return err
+	}
+	return made.moveLog(ctx)
+}
+
+// moveLog brings what is in the log into the file itself. To close the last connection
+// does that too, and says nothing where it fails, as on a disk that is full.
+func (db *DB) moveLog(ctx context.Context) error {
+	var held, frames, moved int
+	row := db.writer.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	if err := row.Scan(&held, &frames, &moved); err != nil {
+		return db.fault("make the database", err)
+	}
+	if held != 0 || frames != moved {
+		return fmt.Errorf("make the database: %d of %d pages of the log are in the file", moved, frames)
+	}
+	return nil
+}
+
+// discard removes a file that did not become a database, with what SQLite has put beside it.
+func discard(path string) {
+	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+		_ = os.Remove(path + end)
+	}
 }
 
 func missing(path, why string, err error) error {
