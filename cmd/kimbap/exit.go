@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -180,6 +182,12 @@ func (c *cli) report(err error) int {
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
 	}
+	if fix := makeRoom(err); fix != "" && (e == nil || e.Code == runtime.CodeInternal) && f.exit == exitOther {
+		f.fix = fix
+		if e == nil {
+			f.why, f.reason = because(&runtime.Error{Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable}), runtime.ReasonStorageUnavailable
+		}
+	}
 	if exit := c.stops(f.exit); exit != f.exit {
 		f.exit, f.code = exit, runtime.CodeCanceled
 		if e != nil { // it may be told as what was to be waited for, or what the end of it broke
@@ -200,6 +208,19 @@ func (c *cli) report(err error) int {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// makeRoom is the fix of an error that is of a full disk, else "": neither kimbap nor the file
+// has anything that could be mended.
+func makeRoom(err error) string {
+	var at *fs.PathError
+	switch {
+	case !system.Full(err):
+		return ""
+	case errors.As(err, &at):
+		return "make room on the disk of " + filepath.Dir(at.Path) + ", and try again"
+	}
+	return "make room on the disk, and try again"
 }
 
 // ofOurs is a message in which the caller is who reads it: it was this command that was

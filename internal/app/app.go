@@ -165,6 +165,7 @@ type App struct {
 	read        atomic.Pointer[string]        // sum of the files that were last read; of the watch
 	full        atomic.Pointer[string]        // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running]       // what the state file says, nil without one
+	unsaid      atomic.Bool                   // it could not be written the last time
 	self        *home.Self                    // this process, in approvals
 	neighbours  *neighbours.Circle            // who else runs over this home and those that share its store
 	close       []func(context.Context) error

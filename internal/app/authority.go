@@ -270,10 +270,12 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 	if err != nil {
 		return Rotated{}, err
 	}
-	if err := a.trail.Event(ctx, record.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}); err != nil {
-		return Rotated{}, err
-	}
-	done, err := ca.Rotate(ctx, overlap)
+	var done certs.Rotation
+	event := record.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}
+	err = a.within(ctx, event, func() (err error) {
+		done, err = ca.Rotate(ctx, overlap)
+		return err
+	})
 	if err != nil {
 		return Rotated{}, err
 	}

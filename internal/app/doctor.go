@@ -33,7 +33,7 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 		out = append(out, a.doctorStore(ctx))
 	}
 	for _, check := range []func(context.Context) Finding{
-		a.doctorFiles, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorCatalogue, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
+		a.doctorFiles, a.doctorSpace, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorCatalogue, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
 	}

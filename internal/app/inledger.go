@@ -41,8 +41,10 @@ func between(ctx context.Context, put func(context.Context, record.Event) error,
 	}
 	err := act()
 	if err != nil {
-		event.Fields = maps.Clone(event.Fields)
-		event.Fields["result"] = string(runtime.CodeOf(err))
+		fields := map[string]string{}
+		maps.Copy(fields, event.Fields)
+		fields["result"] = string(runtime.CodeOf(err))
+		event.Fields = fields
 		_ = put(ctx, event)
 	}
 	return err

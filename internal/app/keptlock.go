@@ -57,7 +57,7 @@ func (a *App) lockOrder(ctx context.Context) (vault.Lock, bool, error) {
 // lockHere locks what runs over this home, without the store, and why there is none. The
 // error says what it does not reach. What is locked for longer stays so. The caller has the
 // lock of the keys.
-func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.Error) (Locking, error) {
+func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.Error) (done Locking, err error) {
 	l := vault.Lock{Since: a.o.Clock().UTC().Truncate(time.Microsecond), By: a.Operator().ID}
 	event := record.Event{Kind: "vault.lock", Principal: l.By, Fields: map[string]string{"store": "not reached"}}
 	if length > 0 {
@@ -67,24 +67,35 @@ func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.E
 		l.Until = l.Since.Add(length)
 		event.Fields["for"] = length.String()
 	}
+	bare := false
 	if was, there := a.keptLock(); !there || !a.inForce(was) || outlasts(l, was) {
-		text, err := json.Marshal(l)
-		if err == nil {
-			err = home.Replace(a.home.KeptLock(), text, 0o600)
-		}
-		if err == nil {
-			err = system.SyncFolder(a.home.Dir)
-		}
-		if err != nil {
+		if bare, err = a.keepLock(l); err != nil {
 			return Locking{}, fmt.Errorf("lock without the store: %w", err)
 		}
 	}
 	a.locked.Store(runtime.AsError(a.ordered(ctx)))
 	told := a.lockedElsewhere(why, length == 0)
+	if bare && length > 0 {
+		told.Msg += "; there was no room to write its end: kimbap unlock ends it"
+	}
 	if err := a.told(event); err != nil { // which does not undo it: nobody may use a key then either
 		told.Msg += "; and the record of that is late: " + runtime.AsError(err).Msg
 	}
 	return Locking{Here: true}, told
+}
+
+// keepLock writes an order into the file. A disk without room for it, which an agent may have
+// filled, hinders no lock: a file without content needs none, and is an order without an end.
+// bare reports that it is one.
+func (a *App) keepLock(l vault.Lock) (bare bool, err error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return false, err
+	}
+	if err = home.Replace(a.home.KeptLock(), text, 0o600); system.Full(err) {
+		bare, err = true, os.WriteFile(a.home.KeptLock(), nil, 0o600)
+	}
+	return bare, errors.Join(err, system.SyncFolder(a.home.Dir))
 }
 
 // notTold is the error of an order that the store did not take.

@@ -124,19 +124,23 @@ func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, host
 	if secret.Empty() {
 		return 0, noSecret()
 	}
-	if err := a.vaultEvent(ctx, "vault.set", name, hosts); err != nil {
-		return 0, err
-	}
-	return a.vault.SetUntil(ctx, a.tenant, name, secret, hosts, expires)
+	return a.keeping(ctx, "vault.set", name, hosts, func() (int, error) {
+		return a.vault.SetUntil(ctx, a.tenant, name, secret, hosts, expires)
+	})
 }
 
-// vaultEvent records what is about to be done to a secret, by name.
-func (a *App) vaultEvent(ctx context.Context, kind, name string, hosts []string) error {
+// keeping does something to a secret, of which another version comes, between two records
+// of it by name; see [between].
+func (a *App) keeping(ctx context.Context, kind, name string, hosts []string, act func() (int, error)) (version int, err error) {
 	event := a.ofSecret(kind, name)
 	if len(hosts) > 0 {
 		event.Fields["hosts"] = strings.Join(hosts, " ")
 	}
-	return a.trail.Event(ctx, event)
+	err = a.within(ctx, event, func() (err error) {
+		version, err = act()
+		return err
+	})
+	return version, err
 }
 
 // ofSecret is the event of something that is done to a secret.
@@ -303,10 +307,9 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 		return Linked{}, needsNone(service)
 	}
 	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	if err := a.vaultEvent(ctx, "vault.rebind", service.Auth.Ref, hosts); err != nil {
-		return Linked{}, err
-	}
-	version, err := a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
+	version, err := a.keeping(ctx, "vault.rebind", service.Auth.Ref, hosts, func() (int, error) {
+		return a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
+	})
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),

@@ -21,10 +21,13 @@ func (a *App) checkSpace() {
 	}
 }
 
+// nearlyFull reports whether a disk of that size will soon be full.
+func nearlyFull(free, size uint64) bool { return free < size/spareParts && free < spareBytes }
+
 // noteSpace lets health say so while there is time.
 func (a *App) noteSpace(free, size uint64) {
 	var said *string
-	if free < size/spareParts && free < spareBytes {
+	if nearlyFull(free, size) {
 		text := fmt.Sprintf("the disk of the audit trail is nearly full: %d MiB of %d are free", free>>20, size>>20)
 		said = &text
 	}

@@ -82,7 +82,8 @@ func (a *App) writeState() {
 	if full := a.full.Load(); full != nil {
 		now.Disk = *full
 	}
-	if err := a.states().Put(&now); err != nil {
+	err := a.states().Put(&now)
+	if failed := err != nil; a.unsaid.Swap(failed) != failed && failed { // once, and not at each look of the watch
 		a.o.Log.Warn().Err(err).Msg("state file not written")
 	}
 }

@@ -121,14 +121,13 @@ func (a *App) createTenant(ctx context.Context, name runtime.Tenant, strict bool
 	if err != nil {
 		return err
 	}
-	err = a.trail.Event(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}})
-	if err != nil {
-		return err
-	}
-	if err := a.tenants().Make(name, strict, born); err != nil {
-		return fmt.Errorf("make tenant %s: %w", name, err)
-	}
-	return nil
+	event := record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: name, Fields: map[string]string{"name": string(name)}}
+	return a.within(ctx, event, func() error {
+		if err := a.tenants().Make(name, strict, born); err != nil {
+			return fmt.Errorf("make tenant %s: %w", name, err)
+		}
+		return nil
+	})
 }
 
 // ruled is the policy, which says of a tenant without rules what is missing: where homes

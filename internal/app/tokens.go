@@ -52,21 +52,19 @@ type TokenGrant struct {
 }
 
 // CreateToken makes a token in the operator's name.
-func (a *App) CreateToken(ctx context.Context, g TokenGrant) (runtime.Secret, identity.Token, error) {
+func (a *App) CreateToken(ctx context.Context, g TokenGrant) (secret runtime.Secret, made identity.Token, err error) {
 	scopes := make([]runtime.Scope, len(g.Scopes))
 	for i, s := range g.Scopes {
 		scopes[i] = runtime.Scope(s)
 	}
-	err := a.trail.Event(ctx, record.Event{
-		Kind: "token.create", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)},
+	fields := map[string]string{"agent": g.Agent, "scopes": strings.Join(g.Scopes, " "), "ttl": runtime.Span(g.TTL)}
+	err = a.noted(ctx, "token.create", fields, func() (err error) {
+		secret, made, err = a.identity.Mint(ctx, a.Operator(), identity.Grant{
+			Tenant: a.tenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
+		})
+		return err
 	})
-	if err != nil {
-		return runtime.Secret{}, identity.Token{}, err
-	}
-	return a.identity.Mint(ctx, a.Operator(), identity.Grant{
-		Tenant: a.tenant, Agent: g.Agent, Run: g.Run, Scopes: scopes, Roles: g.Roles, Groups: g.Groups, TTL: g.TTL,
-	})
+	return secret, made, err
 }
 
 // IdleScopes says which scopes cover no action of a service that is installed or could be:
@@ -89,15 +87,12 @@ func (a *App) IdleScopes(scopes []string) (said []string) {
 
 // ProlongToken gives the token of a run that goes on another ttl, and returns how much
 // it has; false when there is none of that id that the operator made for a run.
-func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (time.Duration, bool, error) {
-	err := a.trail.Event(ctx, record.Event{
-		Kind: "token.prolong", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"token": id, "ttl": ttl.String()},
+func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (left time.Duration, found bool, err error) {
+	err = a.noted(ctx, "token.prolong", map[string]string{"token": id, "ttl": ttl.String()}, func() (err error) {
+		left, found, err = a.identity.Prolong(ctx, a.Operator(), id, ttl)
+		return err
 	})
-	if err != nil {
-		return 0, false, err
-	}
-	return a.identity.Prolong(ctx, a.Operator(), id, ttl)
+	return left, found, err
 }
 
 // ListTokens lists the tokens of the tenant, the newest first.
@@ -106,18 +101,15 @@ func (a *App) ListTokens(ctx context.Context) ([]Token, error) {
 }
 
 // RevokeToken revokes by id; false when there is no valid token of that id.
-func (a *App) RevokeToken(ctx context.Context, id string) (bool, error) {
+func (a *App) RevokeToken(ctx context.Context, id string) (found bool, err error) {
 	if !strings.HasPrefix(id, "tok_") { // no token's id, and maybe a token
 		return false, nil
 	}
-	err := a.inLedger(ctx, record.Event{
-		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"token": id},
+	err = a.depriving(ctx, "token.revoke", map[string]string{"token": id}, func() (err error) {
+		found, err = a.identity.Revoke(ctx, a.tenant, id)
+		return err
 	})
-	if err != nil {
-		return false, err
-	}
-	return a.identity.Revoke(ctx, a.tenant, id)
+	return found, err
 }
 
 // RevokeTokens revokes every valid token of the tenant, those of runs too, and

@@ -131,19 +131,17 @@ func (a *App) SetReference(ctx context.Context, name string, r vault.Reference, 
 			}
 		}
 	}
-	if err := a.vaultEvent(ctx, "vault.reference", name, hosts); err != nil {
-		return 0, nil, err
-	}
-	version, err := a.vault.SetReference(ctx, a.tenant, name, r, hosts, o.Expires)
+	version, err := a.keeping(ctx, "vault.reference", name, hosts, func() (int, error) {
+		return a.vault.SetReference(ctx, a.tenant, name, r, hosts, o.Expires)
+	})
 	return version, hosts, err
 }
 
 // RotateSecret replaces the value of a stored secret.
 func (a *App) RotateSecret(ctx context.Context, name string, secret runtime.Secret, expires time.Time) (int, error) {
-	if err := a.vaultEvent(ctx, "vault.rotate", name, nil); err != nil {
-		return 0, err
-	}
-	return a.vault.Rotate(ctx, a.tenant, name, secret, expires)
+	return a.keeping(ctx, "vault.rotate", name, nil, func() (int, error) {
+		return a.vault.Rotate(ctx, a.tenant, name, secret, expires)
+	})
 }
 
 // RotatedTenant is what RotateTenantKey did.
@@ -156,10 +154,10 @@ type RotatedTenant struct {
 // RotateTenantKey seals all stored secrets anew under a new key.
 func (a *App) RotateTenantKey(ctx context.Context) (RotatedTenant, error) {
 	done := RotatedTenant{Tenant: a.tenant}
-	err := a.trail.Event(ctx, record.Event{Kind: "vault.rotate_tenant_key", Principal: a.Operator().ID, Tenant: done.Tenant})
-	if err == nil {
+	err := a.noted(ctx, "vault.rotate_tenant_key", nil, func() (err error) {
 		done.Version, done.Secrets, err = a.vault.RotateTenantKey(ctx, done.Tenant)
-	}
+		return err
+	})
 	return done, err
 }
 
@@ -201,10 +199,10 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 			done.From = from
 		}
 	}
-	if err := a.trail.Event(ctx, event); err != nil {
-		return done, err
-	}
-	done.Keys, err = a.vault.RotateMaster(ctx, to)
+	err = a.within(ctx, event, func() (err error) {
+		done.Keys, err = a.vault.RotateMaster(ctx, to)
+		return err
+	})
 	if err != nil {
 		return done, err
 	}
@@ -258,12 +256,9 @@ func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox,
 	for _, c := range changes {
 		names = append(names, c.Name+":"+c.Change)
 	}
-	err = a.trail.Event(ctx, record.Event{
-		Kind: "vault.import", Principal: a.Operator().ID, Tenant: a.tenant,
-		Fields: map[string]string{"names": strings.Join(names, " ")},
+	err = a.noted(ctx, "vault.import", map[string]string{"names": strings.Join(names, " ")}, func() (err error) {
+		changes, err = a.vault.Import(ctx, a.tenant, export, false, force)
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return a.vault.Import(ctx, a.tenant, export, false, force)
+	return changes, err
 }

@@ -221,7 +221,7 @@ func (f Folder) hindrance(uid int) string {
 			return fmt.Sprintf("%s belongs to another user (uid %d): sudo chown %d %s", file, system.Owner(info), uid, runtime.Quote(file))
 		}
 	}
-	if free, _, err := Space(f.Dir); err == nil && free < leastSpace {
+	if free, _, err := Space(f.Dir); err == nil && free < LeastSpace {
 		return fmt.Sprintf("the disk of %s has %d KiB left: make room, and try again", f.Dir, free>>10)
 	}
 	return ""
@@ -237,6 +237,6 @@ func (f Folder) Hindered(err error, uid int) error {
 	return err
 }
 
-// leastSpace is what the database wants at least to be opened, in bytes: its log and
+// LeastSpace is what the database wants at least to be opened, in bytes: its log and
 // its shared memory.
-const leastSpace = 256 << 10
+const LeastSpace = 256 << 10
