@@ -141,40 +141,6 @@ func portOf(q *runtime.Question) (any, error) {
 	return types.Int(port), nil
 }
 
-func pathOf(q *runtime.Question) string {
-	path, _, _ := strings.Cut(q.Request.Target.Path, "?")
-	return needlessDecoded(path)
-}
-
-// needlessDecoded is a path without the escapes of characters that may stand in a segment as
-// they are: to every server "/%61dmin" is "/admin", and a rule is to find it there. A ";"
-// stays, since it is read in two ways.
-func needlessDecoded(path string) string {
-	next := strings.IndexByte(path, '%')
-	if next < 0 {
-		return path
-	}
-	var out strings.Builder
-	for ; next >= 0; next = strings.IndexByte(path, '%') {
-		out.WriteString(path[:next])
-		path = path[next:]
-		c, err := strconv.ParseUint(path[1:min(len(path), 3)], 16, 8)
-		if err == nil && len(path) > 2 && isPlain(byte(c)) {
-			out.WriteByte(byte(c))
-			path = path[3:]
-			continue
-		}
-		out.WriteByte('%')
-		path = path[1:]
-	}
-	return out.String() + path
-}
-
-// isPlain reports whether a character needs no escape in a segment (RFC 3986 section 3.3).
-func isPlain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~!$&'()*+,=:@", c) >= 0
-}
-
 func queryOf(q *runtime.Question) (any, error) {
 	_, raw, _ := strings.Cut(q.Request.Target.Path, "?")
 	values, err := url.ParseQuery(raw)

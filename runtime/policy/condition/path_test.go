@@ -1,24 +1,60 @@
 package condition
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A rule on the path finds it however it is escaped, where all servers read it alike.
-func TestAPathIsSeenWithoutNeedlessEscapes(t *testing.T) {
+func TestAPathIsSeenInOneSpelling(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"":                     "",
 		"/admin":               "/admin",
 		"/%61dmin":             "/admin",
-		"/%61%64m%69n%2F%2fx":  "/admin%2F%2fx",
-		"/%40acme%2fpkg%3Arun": "/@acme%2fpkg:run",
+		"/%61%64m%69n%2F%2fx":  "/admin%2F%2Fx",
+		"/%40acme%2fpkg%3Arun": "/@acme%2Fpkg:run",
 		"/a%2561%25":           "/a%2561%25",
-		"/a%3Bb%3fc%23d%20%5C": "/a%3Bb%3fc%23d%20%5C",
-		"/caf%C3%A9":           "/caf%C3%A9",
+		"/a%3Bb%3fc%23d%20%5C": "/a%3Bb%3Fc%23d%20%5C",
+		"/caf%c3%A9":           "/caf%C3%A9",
 		"/100%/%6/%zz/%+1/%":   "/100%/%6/%zz/%+1/%",
 		"/%%361":               "/%61",
 	} {
-		if got := needlessDecoded(path); got != want {
+		if got := inOneSpelling(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+// What no path has in that spelling is a mistake in a rule, and none that holds for nothing.
+func TestTextsThatNoPathHasAreRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`request.path.startsWith("/@acme%2F")`:                             "",
+		`request.path.startsWith("/@acme%2f")`:                             `write "/@acme%2F"`,
+		`request.path in ["/a", "/%61"]`:                                   `write "/a"`,
+		`"%2e" in [request.path]`:                                          `write "."`,
+		`request.path.contains("%2f") == true`:                             `write "%2F"`,
+		`request.path.matches("^/x%2f")`:                                   `write "^/x%2F"`,
+		`request.path.matches("(?i)^/x%2f")`:                               "",
+		`request.path == "/a" && request.query["q"] == ["%2f"]`:            "",
+		`request.path.startsWith("/a" + "%2f") || request.method == "%2f"`: `write "%2F"`,
+		`request.headers["x"] == "%2f"`:                                    "",
+	} {
+		c, err := NewCompiler()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, problems := c.Compile(text, nil)
+		got := ""
+		for _, p := range problems {
+			got += p.Fix
+			if quoted := `"` + strings.SplitN(p.Msg, `"`, 3)[1] + `"`; !strings.HasPrefix(text[p.Offset:], quoted) {
+				t.Errorf("%s: %s at %d", text, p.Msg, p.Offset)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }
