@@ -125,7 +125,7 @@ func requestFields() map[string]field {
 			return host
 		}),
 		"port":    {kind: types.IntType, value: func(f *facts) (any, error) { return portOf(f.q) }},
-		"path":    seen("request.path", types.StringType, func(q *runtime.Question) (any, error) { return types.String(pathOf(q)), nil }),
+		"path":    seen("request.path", types.StringType, pathOf),
 		"query":   seen("request.query", types.NewMapType(types.StringType, listOfTexts), queryOf),
 		"headers": seen("request.headers", types.NewMapType(types.StringType, types.StringType), headersOf),
 		"body":    seen("request.body", types.DynType, bodyOf),

@@ -2,20 +2,49 @@ package condition
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-func pathOf(q *runtime.Question) string {
+// pathOf is request.path. On the host of a service the classifier has refused what could be
+// another path, or told what else it could be; on others nobody has.
+func pathOf(q *runtime.Question) (any, error) {
 	path, _, _ := strings.Cut(q.Request.Target.Path, "?")
-	return inOneSpelling(path)
+	if q.Action.Ref.Foreign() && !readAlike(path) {
+		return nil, &unknowable{"request.path can be read in two ways"}
+	}
+	return types.String(inOneSpelling(path)), nil
 }
+
+// readAlike reports whether a path is the same to all servers: one without steps, empty
+// segments, parameters and what is encoded twice.
+func readAlike(path string) bool {
+	if path == "*" { // of the server as a whole
+		return true
+	}
+	decoded, err := url.PathUnescape(path)
+	if err != nil || classifier.CheckTarget(path) != nil || strings.ContainsAny(decoded, `;?#\`) || strings.Contains(decoded, "//") {
+		return false
+	}
+	for at := strings.IndexByte(decoded, '%'); at >= 0; at = strings.IndexByte(decoded, '%') {
+		decoded = decoded[at+1:]
+		if len(decoded) >= 2 && isHex(decoded[0]) && isHex(decoded[1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
 // inOneSpelling is a path without the escapes of characters that may stand in a segment as
 // they are, and the others in capitals (RFC 3986 section 6.2.2): to every server "/%61dmin"

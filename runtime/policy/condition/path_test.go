@@ -3,6 +3,8 @@ package condition
 import (
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // A rule on the path finds it however it is escaped, where all servers read it alike.
@@ -55,6 +57,35 @@ func TestTextsThatNoPathHasAreRefused(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// On a host that no service owns nobody has refused what some servers take for another path:
+// a rule on it does.
+func TestAPathThatIsReadInTwoWaysCannotBeJudgedOnAForeignHost(t *testing.T) {
+	t.Parallel()
+	c, err := NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deny, problems := c.Compile(`request.path.startsWith("/admin")`, nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	for path, want := range map[string]string{
+		"/admin/x?a//b": "true", "/%61dmin": "true", "/": "false", "*": "false", "/a%20b/c%2Fd/caf%C3%A9": "false", "/100%25": "false", "/wiki/a:b/": "false",
+		"//admin": "fails", "/./admin": "fails", "/x/../admin": "fails", "/x/%2e%2E/admin": "fails", "/%2fadmin": "fails", `/\admin`: "fails", "/%5Cadmin": "fails",
+		"/;x/admin": "fails", "/%2561dmin": "fails", "/100%25/%2561dmin": "fails", "/x/%252e%252e/admin": "fails", "/x;/../admin": "fails", "/admi%6e%3Fx": "fails", "/%c0%ae/admin": "fails", "/%zz": "fails",
+	} {
+		for _, ref := range []runtime.Ref{runtime.ActionPass, "a.b"} {
+			holds, err := deny.Holds(&runtime.Question{
+				Principal: &runtime.Principal{}, Action: &runtime.Action{Ref: ref},
+				Request: &runtime.Request{Raw: &runtime.Raw{}, Target: runtime.Target{Scheme: "http", Authority: "h.test:80", Path: path}},
+			})
+			if got := map[bool]string{true: "true", false: "false"}[holds]; err == nil && ref == runtime.ActionPass && got != want || err != nil && (want != "fails" || ref != runtime.ActionPass) {
+				t.Errorf("%s %s: %t (%v), want %s", ref, path, holds, err, want)
+			}
 		}
 	}
 }
