@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -78,16 +79,84 @@ func TestTextsThatHoldAStoredValueAreTold(t *testing.T) {
 	r := newRig(t)
 	r.set(t, tenant, "gh.token", "long-enough-to-look-for")
 	r.set(t, tenant, "pin", "123")
+	r.set(t, tenant, "four", "wxyz")
 	holds, err := r.Holding(t.Context(), tenant, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{
 		"long-enough-to-look-for": true, "https://me:long-enough-to-look-for@host/": true, "123": true,
-		"12345": false, "long-enough-to-look": false, "": false,
+		"12345": false, "a wxyz": true, "long-enough-to-look": false, "": false,
 	} {
 		if holds(text) != want {
 			t.Errorf("%q: held is %v, want %v", text, !want, want)
 		}
 	}
+}
+
+// What has expired is of no use to whoever holds it, and is taken out of a text all the same;
+// what must be fetched is in neither. Looking at a value is no use of it.
+func TestWhatIsTakenOutOfATextIsMoreThanIsHeld(t *testing.T) {
+	s := &store{value: "fetched-value"}
+	r := referenceRig(t, s)
+	r.set(t, tenant, "n", "stored-value")
+	if _, err := r.SetUntil(t.Context(), tenant, "old", runtime.NewSecret("expired-value"), []string{host}, r.clock.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	r.refer(t, "far", time.Minute)
+	r.set(t, "b", "theirs", "value-of-theirs")
+	r.clock.Advance(time.Hour)
+	holds, err := r.Holding(t.Context(), tenant, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := r.Without(t.Context(), tenant, func(value runtime.Secret, text string) string {
+		return strings.ReplaceAll(text, value.Reveal(), "*")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]struct {
+		held bool
+		left string
+	}{
+		"stored-value": {true, "*"}, "expired-value": {false, "*"}, "fetched-value": {false, "fetched-value"}, "value-of-theirs": {false, "value-of-theirs"}, "": {},
+	} {
+		if holds(text) != want.held || without(text) != want.left {
+			t.Errorf("%q: held %v, left %q", text, holds(text), without(text))
+		}
+	}
+	for name, want := range map[string]bool{"n": true, "old": false, "far": false, "none": false} {
+		shown := ""
+		found, err := r.Look(t.Context(), tenant, name, func(value runtime.Secret) { shown = value.Reveal() })
+		if err != nil || found != want || (shown == "stored-value") != want || shown != "" && !want {
+			t.Errorf("%s: found %v, shown %q, %v", name, found, shown, err)
+		}
+	}
+	if err := r.Flush(t.Context()); err != nil || len(r.store.touched) > 0 || s.count() > 0 {
+		t.Errorf("that was a use: %v, %d fetches, %v", r.store.touched, s.count(), err)
+	}
+}
+
+// Who cannot know what is stored is told so: no text passes for one that holds nothing.
+func TestALockedVaultDoesNotSayThatATextHoldsNothing(t *testing.T) {
+	r := newRig(t)
+	r.set(t, tenant, "gh.token", canary)
+	mute := func(reason runtime.Reason) {
+		t.Helper()
+		r.Forget()
+		holds, err := r.Holding(t.Context(), tenant, 4)
+		wants(t, err, runtime.CodeVaultLocked, reason)
+		without, err := r.Without(t.Context(), tenant, func(_ runtime.Secret, text string) string { return text })
+		wants(t, err, runtime.CodeVaultLocked, reason)
+		found, err := r.Look(t.Context(), tenant, "gh.token", func(runtime.Secret) { t.Error("it was shown") })
+		wants(t, err, runtime.CodeVaultLocked, reason)
+		if holds != nil || without != nil || found {
+			t.Error("there is an answer")
+		}
+	}
+	edit(r, func(row *vault.Sealed) { row.Version++ })
+	mute(runtime.ReasonTampered)
+	r.Lock()
+	mute(runtime.ReasonLocked)
 }

@@ -87,6 +87,9 @@ func TestOnlyTheKeyOfTheVaultUnlocksIt(t *testing.T) {
 	if err := v.Unlock(t.Context(), right); err != nil || v.Locked() {
 		t.Fatalf("the right key: %v", err)
 	}
+	if !v.Uses(right) || v.Uses(wrong) || v.Uses(vault.MasterKey{}) {
+		t.Error("it says that it has another key")
+	}
 	if c, err := v.Credential(t.Context(), tenant, bearer("gh.token")); err != nil || c.Value.Reveal() != canary {
 		t.Errorf("unlocked: %v", err)
 	}

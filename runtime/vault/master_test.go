@@ -153,3 +153,21 @@ func FuzzParseMasterKey(f *testing.F) {
 		}
 	})
 }
+
+// No key is the same as no key, and none seals anything.
+func TestNoKeyIsNoKey(t *testing.T) {
+	a, err := vault.ParseMasterKey(keyA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := vault.ParseMasterKey(keyB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if none := (vault.MasterKey{}); none.Same(none) || a.Same(none) || none.Same(a) || a.Same(b) || !a.Same(a) {
+		t.Error("keys are taken for one another")
+	}
+	if s, err := vault.NewSealer(runtime.Secret{}, "anything"); err == nil || s != nil {
+		t.Error("a sealer without a key")
+	}
+}

@@ -336,3 +336,31 @@ func TestAPanicInAFetchDenies(t *testing.T) {
 		t.Error("it does not recover")
 	}
 }
+
+// turned is another secret store during whose answer something else happens.
+type turned struct {
+	store
+	meanwhile func()
+}
+
+func (s *turned) Fetch(ctx context.Context, r vault.Reference) (runtime.Secret, error) {
+	s.meanwhile()
+	return s.store.Fetch(ctx, r)
+}
+
+// What comes after a lock is not handed out, nor kept for the time after it.
+func TestWhatIsFetchedDuringALockIsDropped(t *testing.T) {
+	s := &turned{store: store{value: canary}, meanwhile: func() {}}
+	r := fetcherRig(t, s)
+	r.refer(t, "n", time.Hour)
+	s.meanwhile = r.Lock
+	c, err := r.Credential(t.Context(), tenant, bearer("n"))
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+	if c.Found() {
+		t.Error("it was handed out")
+	}
+	s.meanwhile = func() {}
+	if err := r.Unlock(t.Context(), newKeeper(t, keyA).keys...); err != nil || r.value(t, tenant, "n") != canary || s.count() != 2 {
+		t.Errorf("%d fetches, %v", s.count(), err)
+	}
+}

@@ -14,11 +14,15 @@ import (
 type keeper struct {
 	keys []vault.MasterKey
 	fail error // of Settle
+	none error // of Next
 }
 
 func (k *keeper) Keys(context.Context) ([]vault.MasterKey, error) { return slices.Clone(k.keys), nil }
 
 func (k *keeper) Next(context.Context) (vault.MasterKey, error) {
+	if k.none != nil {
+		return vault.MasterKey{}, k.none
+	}
 	k.keys = append(k.keys, vault.RandomMasterKey())
 	return k.keys[len(k.keys)-1], nil
 }
@@ -98,8 +102,9 @@ func TestRotateMaster(t *testing.T) {
 // kept, and only with one.
 func TestRotateMasterFails(t *testing.T) {
 	for name, spoil := range map[string]func(r rig, w *keeper){
-		"the store": func(r rig, _ *keeper) { r.store.fail = errors.New("disk on fire") },
-		"the place": func(_ rig, w *keeper) { w.fail = errors.New("disk on fire") },
+		"the store":    func(r rig, _ *keeper) { r.store.fail = errors.New("disk on fire") },
+		"the next key": func(_ rig, w *keeper) { w.none = errors.New("disk on fire") },
+		"the place":    func(_ rig, w *keeper) { w.fail = errors.New("disk on fire") },
 		"a key that was changed": func(r rig, _ *keeper) {
 			r.store.keys["b"] = []vault.TenantKey{{Tenant: "b", Version: 1, Wrapped: []byte("x")}}
 		},

@@ -35,8 +35,21 @@ func TestRotateSecret(t *testing.T) {
 	wants(t, err, runtime.CodeInvalidInput, runtime.ReasonNotFound)
 	_, err = r.Rotate(ctx, tenant, "n", runtime.Secret{}, time.Time{})
 	wants(t, err, runtime.CodeInvalidInput, "")
+	_, err = r.Rotate(ctx, tenant, "n", runtime.NewSecret("newer"), r.clock.Now())
+	wants(t, err, runtime.CodeInvalidInput, "")
 	if len(r.store.rows) != 1 {
 		t.Error("the old version is kept")
+	}
+}
+
+// A value that another store keeps is renewed there.
+func TestAReferenceIsNotRotatedHere(t *testing.T) {
+	r := referenceRig(t, &store{value: "fetched"})
+	r.refer(t, "n", time.Minute)
+	_, err := r.Rotate(t.Context(), tenant, "n", runtime.NewSecret(canary), time.Time{})
+	wants(t, err, runtime.CodeInvalidInput, "")
+	if got := r.value(t, tenant, "n"); got != "fetched" {
+		t.Errorf("the value is %q", got)
 	}
 }
 
@@ -74,6 +87,10 @@ func TestOnlyRebindWidensASecret(t *testing.T) {
 	}
 	if v, err := r.Rebind(ctx, tenant, "n", []string{host, "b.example:443"}); err != nil || v != 2 {
 		t.Fatalf("version %d, %v", v, err)
+	}
+	for _, hosts := range [][]string{nil, {"*:443"}, {host, ""}} {
+		_, err := r.Rebind(ctx, tenant, "n", hosts)
+		wants(t, err, runtime.CodeInvalidInput, "")
 	}
 	c, err := r.Credential(ctx, tenant, bearer("n"))
 	if err != nil || c.Value.Reveal() != canary || !c.Allows("b.example:443") {

@@ -67,6 +67,9 @@ func TestBasicWithUserName(t *testing.T) {
 	if c.Found() {
 		t.Error("a password went out without its user name")
 	}
+	if c, err := r.Credential(t.Context(), "b", auth); err != nil || c.Found() {
+		t.Errorf("nothing is stored: %v %v", c, err)
+	}
 	r.set(t, tenant, "jira.user", "me@example.com", "b.example:443", "c.example:443")
 	c, err = r.Credential(t.Context(), tenant, auth)
 	if err != nil || c.Username.Reveal() != "me@example.com" || c.Value.Reveal() != canary {
@@ -84,9 +87,19 @@ func TestASecretWithoutHostsValueOrNameIsNotStored(t *testing.T) {
 	r := newRig(t)
 	some := runtime.NewSecret("x")
 	for name, set := range map[string]func() (int, error){
-		"no host":       func() (int, error) { return r.Set(t.Context(), tenant, "n", some, nil) },
-		"no port":       func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"api.github.com"}) },
-		"any host":      func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"*:443"}) },
+		"no host":      func() (int, error) { return r.Set(t.Context(), tenant, "n", some, nil) },
+		"no port":      func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"api.github.com"}) },
+		"any host":     func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"*:443"}) },
+		"a port alone": func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{":443"}) },
+		"a host alone": func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"api.github.com:"}) },
+		"an odd host":  func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{"api\x07.example:443"}) },
+		"a blank":      func() (int, error) { return r.Set(t.Context(), tenant, "a b", some, []string{host}) },
+		"no UTF-8":     func() (int, error) { return r.Set(t.Context(), tenant, "a\xff", some, []string{host}) },
+		"unseen":       func() (int, error) { return r.Set(t.Context(), tenant, "a\u202eb", some, []string{host}) },
+		"a long name":  func() (int, error) { return r.Set(t.Context(), tenant, strings.Repeat("n", 129), some, []string{host}) },
+		"a deletion": func() (int, error) {
+			return r.Set(t.Context(), tenant, "n", runtime.NewSecret("ke\x7fy"), []string{host})
+		},
 		"an empty host": func() (int, error) { return r.Set(t.Context(), tenant, "n", some, []string{host, ""}) },
 		"no value":      func() (int, error) { return r.Set(t.Context(), tenant, "n", runtime.Secret{}, []string{host}) },
 		"no name":       func() (int, error) { return r.Set(t.Context(), tenant, "", some, []string{host}) },
@@ -108,6 +121,7 @@ func TestASecretWithoutHostsValueOrNameIsNotStored(t *testing.T) {
 	if list, err := r.List(t.Context(), tenant); err != nil || len(list) != 0 {
 		t.Errorf("stored: %v %v", list, err)
 	}
+	r.set(t, tenant, strings.Repeat("n", 128), "-----BEGIN KEY-----\r\n\tabc\n")
 }
 
 func TestASecretIsNotUsedFromItsExpiryOn(t *testing.T) {
@@ -171,6 +185,9 @@ func TestHashesHoldForOneTenantAndItsKeys(t *testing.T) {
 		return h(canary)
 	}
 	one := hash(r, tenant)
+	if h, err := r.HashKey(t.Context(), tenant); err != nil || h("another value") == one {
+		t.Errorf("two values have one hash: %v", err)
+	}
 	if len(one) != 64 || strings.Contains(one, canary) {
 		t.Errorf("hash %q", one)
 	}
@@ -179,6 +196,29 @@ func TestHashesHoldForOneTenantAndItsKeys(t *testing.T) {
 	}
 	if hash(r, "b") == one || hash(newRig(t), tenant) == one {
 		t.Error("two keys give one hash")
+	}
+}
+
+// What a process opens is kept out of its log, also what another one has stored; and once more
+// after it was dropped, as with a lock.
+func TestWhatIsOpenedIsKeptOutOfTheLog(t *testing.T) {
+	before := newRig(t)
+	before.set(t, tenant, "n", canary)
+	r := rigOver(t, before.store, keyA)
+	for range 2 {
+		if hidden(r.Vault, canary) {
+			t.Error("it was opened before it was needed")
+		}
+		r.value(t, tenant, "n")
+		if !hidden(r.Vault, canary) {
+			t.Error("the log would show what was opened")
+		}
+		r.Forget()
+		r.DropLive()
+	}
+	r.Hide(runtime.NewSecret("made-of-it"))
+	if !hidden(r.Vault, "made-of-it") {
+		t.Error("the log would show what was made of it")
 	}
 }
 
