@@ -70,15 +70,22 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	}
 	line("action", string(x.Action)+", risk "+string(x.Risk))
 	line("defined in", x.Source)
-	for _, name := range slices.Sorted(maps.Keys(x.Args)) {
-		value := x.Args[name]
-		if value == nil {
-			value = "null"
+	judged := func(r app.ReadAs) {
+		for _, name := range slices.Sorted(maps.Keys(r.Args)) {
+			value := r.Args[name]
+			if value == nil {
+				value = "null"
+			}
+			line("", fmt.Sprintf("%s = %v", name, value))
 		}
-		line("", fmt.Sprintf("%s = %v", name, value))
+		for _, step := range r.Steps {
+			line("rule", step.Rule+": "+step.Why)
+		}
 	}
-	for _, step := range x.Steps {
-		line("rule", step.Rule+": "+step.Why)
+	judged(app.ReadAs{Args: x.Args, Steps: x.Steps})
+	if x.ReadAs != nil {
+		line("read as", string(x.ReadAs.Action)+", by some servers")
+		judged(*x.ReadAs)
 	}
 	for _, l := range x.Limits {
 		line("limit", limitText(l))

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -240,6 +242,21 @@ func plainOrJSON(text string) any {
 	return value
 }
 
+// sayRules says which arguments rules were asked about, where those are not the ones that were
+// given, and what each rule said.
+func (c *cli) sayRules(as app.ReadAs) {
+	for _, name := range slices.Sorted(maps.Keys(as.Args)) {
+		fmt.Fprintf(c.out, "         %s\n", printable(fmt.Sprintf("%s = %v", name, as.Args[name])))
+	}
+	for _, s := range as.Steps {
+		place := ""
+		if s.File != "" {
+			place = fmt.Sprintf(" (%s:%d)", s.File, s.Line)
+		}
+		fmt.Fprintf(c.out, "rule     %s%s: %s\n", printable(s.Rule), printable(place), printable(s.Why))
+	}
+}
+
 func (c *cli) showJudged(j *app.Judged) error {
 	v := j.Verdict
 	var limits, steps any = v.Limits, j.Steps // a list without elements is a list
@@ -253,18 +270,19 @@ func (c *cli) showJudged(j *app.Judged) error {
 		"action": j.Action, "effect": v.Effect, "rule": v.Rule, "reason": v.Reason, "failed": v.Failed,
 		"needs_body": v.NeedBody, "refused": j.Refused, "steps": steps, "limits": limits, "would": v.Would,
 	}
+	if j.ReadAs != nil {
+		data["read_as"] = j.ReadAs
+	}
 	return c.show(data, func() {
 		if j.Refused != "" {
 			fmt.Fprintf(c.out, "refused  %s\n", printable(j.Refused))
 			return
 		}
 		fmt.Fprintf(c.out, "action   %s\n", printable(string(j.Action)))
-		for _, s := range j.Steps {
-			place := ""
-			if s.File != "" {
-				place = fmt.Sprintf(" (%s:%d)", s.File, s.Line)
-			}
-			fmt.Fprintf(c.out, "rule     %s%s: %s\n", printable(s.Rule), printable(place), printable(s.Why))
+		c.sayRules(app.ReadAs{Steps: j.Steps})
+		if as := j.ReadAs; as != nil {
+			fmt.Fprintf(c.out, "read as  %s, by some servers\n", printable(string(as.Action)))
+			c.sayRules(*as)
 		}
 		for _, l := range v.Limits {
 			fmt.Fprintf(c.out, "limit    %s\n", printable(limitText(l)))

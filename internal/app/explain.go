@@ -3,12 +3,16 @@ package app
 import (
 	"context"
 
+	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/internal/explain"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Explanation is what kimbap would do with a request, and why. Nothing is sent.
 type Explanation = explain.Explanation
+
+// ReadAs is a reading of it that decided; see [draft.ReadAs].
+type ReadAs = draft.ReadAs
 
 // Explain follows method and URL through recognition, policy and credential.
 func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation, error) {

@@ -105,6 +105,7 @@ func noTests(folder string) error {
 type Judged struct {
 	Verdict runtime.Verdict
 	Steps   []policy.Step
+	ReadAs  *ReadAs // the reading of its path that decided, if not the first
 	Action  runtime.Ref
 	Refused string // why no rule was looked at; "" when they were
 }
@@ -119,8 +120,8 @@ func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 		return &Judged{Verdict: runtime.Verdict{Effect: runtime.EffectDeny, Rule: "unmatched"}, Refused: refused}, err
 	}
 	others, err := d.set.Readings(q.Request, q.Action, q.Args, q.Request.Others)
-	verdict := runtime.Strictest(d.policy.Decide(q), others, func(r runtime.Reading) runtime.Verdict { return d.policy.Decide(q.As(r)) })
-	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), Action: q.Action.Ref}, err
+	verdict, as := Decide(d.policy, q, others)
+	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), ReadAs: as, Action: q.Action.Ref}, err
 }
 
 // question makes the question that a case stands for.

@@ -54,6 +54,7 @@ type Explanation struct {
 	Rule       string        `json:"rule,omitempty"`
 	Reason     string        `json:"reason,omitempty"`
 	Steps      []policy.Step `json:"steps,omitempty"`
+	ReadAs     *draft.ReadAs `json:"read_as,omitempty"` // the reading of its path that decided, if not the first
 	Credential string        `json:"credential"`
 	Refused    string        `json:"refused,omitempty"`
 	NeedsBody  bool          `json:"needs_body,omitempty"` // the answer depends on the body
@@ -136,7 +137,8 @@ func (e Explainer) decide(ctx context.Context, x *Explanation, req *runtime.Requ
 	}
 	action, args := found.Action, found.Args
 	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: e.Clock()}
-	verdict := runtime.Strictest(e.Policy.Decide(question), found.Others, func(r runtime.Reading) runtime.Verdict { return e.Policy.Decide(question.As(r)) })
+	verdict, as := draft.Decide(e.Policy, question, found.Others)
+	x.ReadAs = as
 	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args
 	x.NeedsBody, x.Limits = verdict.NeedBody, verdict.Limits
 	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, e.Policy.Explain(question)

@@ -87,6 +87,32 @@ func TestWhatIsSaidOfARequest(t *testing.T) {
 	}
 }
 
+// Where the path decides by another reading, that one is shown, with its rules: those of what
+// was written say the contrary.
+func TestTheReadingThatDecidedIsShown(t *testing.T) {
+	e := explainer(t)
+	rules, err := policy.Compile(nil, policy.File{Name: "policy.yaml", Data: []byte("version: 1\nrules:\n  - {name: not-this, match: {action: notes.*}, when: args.id == \"7\", then: deny}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Policy = policy.NewLive(policy.Set{runtime.DefaultTenant: rules})
+	for url, want := range map[string]string{"https://notes.test/notes/7%3Fx": "7", "https://notes.test/notes/7": "", "https://notes.test/notes/8%3Fx": ""} {
+		x, err := e.Explain(t.Context(), "GET", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			if x.ReadAs != nil {
+				t.Errorf("%s: read as %+v", url, x.ReadAs)
+			}
+			continue
+		}
+		if r := x.ReadAs; x.Effect != "deny" || r == nil || r.Args["id"] != want || r.Action != x.Action || len(r.Steps) == 0 || !r.Steps[0].Matched || x.Steps[0].Matched {
+			t.Errorf("%s: %+v, read as %+v", url, x, x.ReadAs)
+		}
+	}
+}
+
 func TestWhatIsNoURLIsRefused(t *testing.T) {
 	for _, url := range []string{"", "notes.test/notes", "ftp://notes.test/", "https://"} {
 		if x, err := explainer(t).Explain(t.Context(), "GET", url); runtime.CodeOf(err) != runtime.CodeInvalidInput {
