@@ -132,7 +132,7 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 	}
 	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {
 		if wait > 0 {
-			c.Pending = waits(w)
+			c.Pending = waits(w, r)
 		}
 		room, err := s.large.allow(a.who)
 		if err != nil {
@@ -145,9 +145,13 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 	})
 }
 
-// waits tells a caller that waits what it waits for: 102 (RFC 2518 section 10.1).
-func waits(w http.ResponseWriter) func(string, time.Time) {
+// waits tells a caller that waits what it waits for: 102 (RFC 2518 section 10.1). Clients of
+// HTTP/1.0, as nginx is to what it stands before, know none and would take it for the answer.
+func waits(w http.ResponseWriter, r *http.Request) func(string, time.Time) {
 	return func(id string, until time.Time) {
+		if !r.ProtoAtLeast(1, 1) {
+			return
+		}
 		h := w.Header()
 		h.Set(fieldApproval, id)
 		h.Set(fieldUntil, until.UTC().Format(time.RFC3339))
@@ -158,8 +162,11 @@ func waits(w http.ResponseWriter) func(string, time.Time) {
 }
 
 // pauses is waits for who has sent a script.
-func pauses(w http.ResponseWriter) func(string) {
+func pauses(w http.ResponseWriter, r *http.Request) func(string) {
 	return func(id string) {
+		if !r.ProtoAtLeast(1, 1) {
+			return
+		}
 		h := w.Header()
 		h.Set(fieldExecution, id)
 		w.WriteHeader(http.StatusProcessing)

@@ -74,7 +74,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, a visit) error {
 		Wait: wait, Allow: body.Allow, Caller: a.caller,
 	}
 	return s.once.do(w, r, a, data, func(w http.ResponseWriter, r *http.Request) error {
-		script.Waits = pauses(w)
+		script.Waits = pauses(w, r)
 		return s.told(w, r, a, func(ctx context.Context) (Answer, error) { return s.o.Execute(ctx, script) })
 	})
 }
