@@ -126,15 +126,16 @@ func endingsOf(segments []string, query string, decoded bool, yield func(*path) 
 	if before, after, mark := cutSegments(segments, "?#"); decoded && mark != 0 {
 		segments = before
 		out := pathOf(segments, query)
-		if out.marked = true; (mark == '#' || query != "") && !yield(out) {
+		if out.marked = true; !yield(out) {
 			return false
 		}
 		if mark == '?' {
 			more := *out // the query begins there, or only the path ends
 			more.query, _, _ = strings.Cut(joined(after, query), "#")
-			if query = more.query; !yield(&more) {
+			if more.query != query && !yield(&more) {
 				return false
 			}
+			query = more.query
 		}
 	}
 	before, after, mark := cutSegments(segments, ";")

@@ -29,6 +29,7 @@ rules:
   - {name: no-etc, match: {action: git.read}, when: 'request.path == "/files/etc/passwd"', then: deny}
   - {name: ask-dev, match: {action: git.get}, when: 'args.name == "dev"', then: require_approval}
   - {name: no-full, match: {action: git.get, surface: proxy}, when: 'request.query.?full.orValue([]).exists(v, v == "1")', then: deny}
+  - {name: whole, match: {action: git.get, surface: proxy}, when: 'args.name == "big" && !("full" in request.query)', then: deny}
   - {name: removes, match: {action: git.remove}, when: 'args.name != "prod"', then: allow}
   - {name: keeps, match: {action: git.remove}, then: deny}
 `
@@ -58,6 +59,8 @@ func TestPolicyJudgesWhatSomeServersMakeOfAPath(t *testing.T) {
 			"GET" + at + "/branches/prod%23x/status":   "no-prod",
 			"GET" + at + "/branches/dev%23x":           "ask-dev",
 			"GET" + at + "/branches/x%3Ffull=1":        "no-full",
+			"GET" + at + "/branches/big?full=a":        "",
+			"GET" + at + "/branches/big%3Ffull=a":      "whole",
 			"DELETE" + at + "/branches/prod%23x":       "keeps",
 			"GET" + at + "/files/etc%252Fpasswd":       "no-etc",
 			"GET" + at + "/files/etc/pass%77d":         "no-etc",
