@@ -41,6 +41,7 @@ type Request struct {
 
 	Execution string // the script that this is a call of; empty: none
 	Step      int    // which of its calls, from 1
+	Within    []Glob // the actions that it may use, beside the scopes; none: no further bound
 
 	// Refusal is what the surface found wrong before any stage: an ambiguous
 	// target, a misdirected host. Do identifies the caller, records and returns

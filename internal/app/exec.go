@@ -99,7 +99,7 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 	var out sandbox.Answer
 	req := &runtime.Request{
 		Surface: runtime.SurfaceExec, Caller: c.Caller, Action: c.Ref, Args: c.Args, Refusal: c.Refusal,
-		Execution: c.Execution, Step: c.Step, Unattended: a.run.unattended,
+		Execution: c.Execution, Step: c.Step, Within: c.Allow, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
 	answer := &Answer{Limit: call.Limit(c.Action, c.MaxAnswer)}

@@ -118,6 +118,18 @@ func TestOtherReadingsOfAPathEverywhere(t *testing.T) {
 	}
 }
 
+// A script's own list of what it may use bounds its calls as the scopes of a token do.
+func TestAScriptsListHoldsForOtherReadings(t *testing.T) {
+	t.Parallel()
+	_, client := scripting(t, apptest.Options{Services: []string{branches}, Policy: branchRules})
+	got := post(t, client, "/v1/exec", map[string]any{"allow": []string{"git.status"}, "code": `
+		const code = name => tools.git.status({name}).then(() => "", e => e.code);
+		return [await code("main"), await code("fix#1")];`}, "")
+	if string(got.Value) != `["","forbidden"]` {
+		t.Errorf("to some servers the second is git.get: %s", got.text)
+	}
+}
+
 const folders = `name: up
 version: 1.0.0
 description: Uploads, for tests

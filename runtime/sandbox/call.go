@@ -236,7 +236,7 @@ func (f flight) fly() (a Answer) {
 // is sent unless a person said yes.
 func (s *session) invoke(c *call) {
 	inv := Invocation{
-		Caller: s.caller, Execution: s.id, Step: c.step, MaxAnswer: s.r.o.Limits.Result,
+		Caller: s.caller, Execution: s.id, Step: c.step, Allow: s.tools.allow, MaxAnswer: s.r.o.Limits.Result,
 	}
 	s.aim(c, &inv)
 	approval, caller, who := c.Approval, s.caller, s.who

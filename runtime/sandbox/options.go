@@ -44,6 +44,7 @@ type Invocation struct {
 	Action    *runtime.Action // nil with Refusal only
 	Args      runtime.Args
 	Refusal   *runtime.Error // why it may not be made; it is recorded all the same
+	Allow     []runtime.Glob // the script's own list; none: no further bound
 	MaxAnswer int            // bytes of the JSON of the answer
 }
 
