@@ -39,7 +39,8 @@ func TestARepeatedCallIsJudgedAgain(t *testing.T) {
 	}{
 		"allowed still": {allow, allow, true}, "denied now": {allow, runtime.Verdict{Effect: runtime.EffectDeny}, false},
 		"to be asked now": {allow, ask, false}, "approved": {ask, ask, true},
-		"more people now": {ask, runtime.Verdict{Effect: runtime.EffectAsk, Terms: runtime.ApprovalTerms{Count: 2}}, false},
+		"approved, denied now": {ask, runtime.Verdict{Effect: runtime.EffectDeny, Rule: "r"}, false},
+		"more people now":      {ask, runtime.Verdict{Effect: runtime.EffectAsk, Terms: runtime.ApprovalTerms{Count: 2}}, false},
 	} {
 		executing := false
 		s := &runtimetest.Stages{OnDecide: func(runtime.Question) runtime.Verdict {
@@ -63,6 +64,24 @@ func TestARepeatedCallIsJudgedAgain(t *testing.T) {
 	}
 }
 
+// What is collected of a yes uses that yes up, also where the rules do not ask any more: else
+// it could be done once more with it.
+func TestACollectedYesIsUsedUpThoughNobodyAsksAnyMore(t *testing.T) {
+	s := &runtimetest.Stages{}
+	s.OnAwait = func(_ context.Context, call *runtime.Call, v runtime.Verdict) (runtime.Ticket, error) {
+		if call.Request.Approval != "apr_7" || v.Effect != runtime.EffectAllow {
+			t.Errorf("collected %q, %+v", call.Request.Approval, v)
+		}
+		return runtime.Ticket{ID: "apr_7"}, nil
+	}
+	if err := pipeline(t, s).Do(t.Context(), &runtime.Request{Approval: "apr_7"}, &runtimetest.Responder{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Events(), " "); got != askedWay {
+		t.Errorf("stages %s, want %s", got, askedWay)
+	}
+}
+
 // A yes that was given under one rule's terms is none under another's.
 func TestStricterTermsNeedAnotherYes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -70,7 +89,8 @@ func TestStricterTermsNeedAnotherYes(t *testing.T) {
 		sent  bool
 	}{
 		"two people": {runtime.ApprovalTerms{Count: 2}, false}, "certain people": {runtime.ApprovalTerms{By: []string{"role:finance"}}, false},
-		"a PIN": {runtime.ApprovalTerms{Presence: "pin"}, false}, "the same, spelled out": {runtime.ApprovalTerms{Count: 1, Presence: "none"}, true},
+		"a PIN": {runtime.ApprovalTerms{Presence: "pin"}, false}, "a passkey": {runtime.ApprovalTerms{Presence: "passkey"}, false},
+		"the same, spelled out": {runtime.ApprovalTerms{Count: 1, Presence: "none"}, true},
 	} {
 		asked := 0
 		s := &runtimetest.Stages{OnDecide: func(q runtime.Question) runtime.Verdict {

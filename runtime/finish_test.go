@@ -115,3 +115,31 @@ func TestSentUnlessThatIsCertain(t *testing.T) {
 		}
 	}
 }
+
+// What has been sent once, or twice, stays so, though it was not this time: a request that is
+// taken through the pipeline again may have happened before.
+func TestWhatWasSentBeforeStaysSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, sent         bool
+		result               runtime.Result
+		repeatedBefore, want bool
+	}{
+		"never":             {false, false, runtime.Result{Unsent: true}, false, false},
+		"before":            {true, true, runtime.Result{Unsent: true}, false, false},
+		"now":               {false, true, runtime.Result{}, false, false},
+		"repeated now":      {false, true, runtime.Result{Repeated: true}, false, true},
+		"repeated before":   {true, true, runtime.Result{Unsent: true}, true, true},
+		"repeated and then": {true, true, runtime.Result{}, true, true},
+	} {
+		s := &runtimetest.Stages{OnExecute: func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+			return c.result, &runtime.Error{Code: runtime.CodeUpstream, Msg: "no"}
+		}}
+		req := &runtime.Request{Sent: c.before, Repeated: c.repeatedBefore}
+		if err := pipeline(t, s).Do(t.Context(), req, &runtimetest.Responder{}); err == nil {
+			t.Error("no error")
+		}
+		if req.Sent != c.sent || req.Repeated != c.want {
+			t.Errorf("%s: sent %v, repeated %v", name, req.Sent, req.Repeated)
+		}
+	}
+}

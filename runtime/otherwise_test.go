@@ -12,6 +12,8 @@ func TestTheStrictestReadingDecides(t *testing.T) {
 	deny := Verdict{Effect: EffectDeny, Rule: "deny", Reason: "no"}
 	ask := Verdict{Effect: EffectAsk, Rule: "ask"}
 	two := Verdict{Effect: EffectAsk, Rule: "two", Terms: ApprovalTerms{Count: 2}}
+	pin := Verdict{Effect: EffectAsk, Rule: "pin", Terms: ApprovalTerms{Presence: "pin"}}
+	some := Verdict{Effect: EffectAsk, Rule: "some", Terms: ApprovalTerms{By: []string{"role:finance"}}}
 	body := Verdict{NeedBody: true, Rule: "body"}
 	report := Verdict{Effect: EffectAllow, Reported: true, Would: EffectDeny, Rule: "report"}
 	limited := Verdict{Effect: EffectAllow, Rule: "limited", Limits: []Limit{{Rule: "allow", Bucket: "a"}, {Rule: "limited", Bucket: "b"}}}
@@ -34,12 +36,17 @@ func TestTheStrictestReadingDecides(t *testing.T) {
 		{"one asks", allow, []Verdict{ask}, EffectDeny, "", "ask", "some servers read its path otherwise than it is written, as git.get, which needs a person's approval", false, 0},
 		{"both ask", ask, []Verdict{ask}, EffectAsk, "", "ask", "", false, 0},
 		{"one asks two people", ask, []Verdict{two}, EffectDeny, "", "two", "some servers read its path otherwise than it is written, as git.get, which needs a person's approval", false, 0},
+		{"one asks for a PIN", ask, []Verdict{pin}, EffectDeny, "", "pin", "some servers read its path otherwise than it is written, as git.get, which needs a person's approval", false, 0},
+		{"both ask for a PIN", pin, []Verdict{pin}, EffectAsk, "", "pin", "", false, 0},
+		{"one asks certain people", ask, []Verdict{some}, EffectDeny, "", "some", "some servers read its path otherwise than it is written, as git.get, which needs a person's approval", false, 0},
 		{"asked, and one passes", ask, []Verdict{allow}, EffectAsk, "", "ask", "", false, 1},
 		{"the body decides one", allow, []Verdict{body}, "", "", "body", "", true, 0},
 		{"the body decides the first", body, []Verdict{allow, ask}, "", "", "body", "", true, 0},
 		{"the body decides one, another is denied", allow, []Verdict{body, deny}, EffectDeny, "", "deny", "some servers read its path otherwise than it is written, as git.get: no", false, 0},
 		{"only reported", allow, []Verdict{report}, EffectAllow, EffectDeny, "report", "", false, 1},
 		{"the limits of both", allow, []Verdict{limited}, EffectAllow, "", "allow", "", false, 2},
+		{"two limits of one rule", allow, []Verdict{{Effect: EffectAllow, Limits: []Limit{{Rule: "allow", Bucket: "b"}}}}, EffectAllow, "", "allow", "", false, 2},
+		{"two rules on one bucket", allow, []Verdict{{Effect: EffectAllow, Limits: []Limit{{Rule: "other", Bucket: "a"}}}}, EffectAllow, "", "allow", "", false, 2},
 	} {
 		var readings []Reading
 		for i := range c.others {

@@ -109,6 +109,38 @@ func TestABodyIsReadWhenPolicyAsksForIt(t *testing.T) {
 	}
 }
 
+// What a body makes of a request counts: where that is nothing, or nothing that may be, what
+// the head alone said is no answer. A body that nobody asks for is left alone.
+func TestABodyThatMakesNothingOfARequestIsARefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		decide func(runtime.Question) runtime.Verdict
+		code   runtime.Code
+		read   int
+	}{
+		"asked for":     {func(runtime.Question) runtime.Verdict { return runtime.Verdict{NeedBody: true, Rule: "r"} }, runtime.CodeInvalidInput, 1},
+		"not asked for": {nil, "", 0},
+	} {
+		read := 0
+		s := &runtimetest.Stages{}
+		s.OnResolve = func(*runtime.Request) (runtime.Resolved, error) {
+			if read > 0 {
+				return runtime.Resolved{}, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "two members of one name"}
+			}
+			return runtime.Resolved{Action: runtimetest.Action()}, nil
+		}
+		s.OnDecide = func(q runtime.Question) runtime.Verdict {
+			if c.decide == nil || read > 0 {
+				return runtime.Verdict{Effect: runtime.EffectAllow, Rule: "default:low"}
+			}
+			return c.decide(q)
+		}
+		err := pipeline(t, s).Do(t.Context(), &runtime.Request{Read: func() error { read++; return nil }}, &runtimetest.Responder{})
+		if runtime.CodeOf(err) != c.code || read != c.read || slices.Contains(s.Events(), "execute") != (c.code == "") {
+			t.Errorf("%s: %v, read %d times, %v", name, err, read, s.Events())
+		}
+	}
+}
+
 func TestNewRefusesEachMissingStageByName(t *testing.T) {
 	fields := reflect.TypeFor[runtime.Options]()
 	for i := range fields.NumField() {

@@ -124,9 +124,9 @@ func TestAnActionThatChangedWhileItWaitedIsRefused(t *testing.T) {
 
 // So is one that its body, asked for by a rule that is new, makes another.
 func TestABodyThatIsReadAfterTheWaitMakesNoOtherAction(t *testing.T) {
-	other := runtimetest.Action()
-	other.Ref = "notes.delete-note"
-	for name, now := range map[string]*runtime.Action{"same": runtimetest.Action(), "another": other} {
+	other, changed := runtimetest.Action(), runtimetest.Action()
+	other.Ref, changed.Digest = "notes.delete-note", "changed"
+	for name, now := range map[string]*runtime.Action{"same": runtimetest.Action(), "another": other, "changed": changed} {
 		waited, read, executed := false, false, 0
 		s := &runtimetest.Stages{}
 		s.OnDecide = func(runtime.Question) runtime.Verdict {

@@ -113,3 +113,41 @@ func TestHeldBodiesOfAllCallersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What a body took that came without its length is its own bytes once it is there, however
+// many wait; and one that is refused after it was read takes nothing any more.
+func TestABodyTakesNoMoreThanItIs(t *testing.T) {
+	const many = 10
+	waiting, decided := make(chan struct{}), make(chan struct{})
+	s := &runtimetest.Stages{OnDecide: ask, OnIdentify: named}
+	s.OnAwait = func(context.Context, *runtime.Call, runtime.Verdict) (runtime.Ticket, error) {
+		waiting <- struct{}{}
+		<-decided
+		return runtime.Ticket{ID: "apr_1"}, nil
+	}
+	p := pipeline(t, s)
+	for range many {
+		req := posted("one", bytes.NewReader([]byte("short")), -1)
+		req.Raw.Trailer = func() http.Header { return http.Header{"Late": {"field"}} }
+		if err := p.Do(t.Context(), req, &runtimetest.Responder{}); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error)
+	for range many {
+		go func() {
+			done <- p.Do(t.Context(), posted("one", bytes.NewReader([]byte("short")), -1), &runtimetest.Responder{})
+		}()
+		select {
+		case <-waiting:
+		case err := <-done:
+			t.Fatal(err)
+		}
+	}
+	close(decided)
+	for range many {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
