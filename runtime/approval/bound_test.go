@@ -146,6 +146,62 @@ func TestAP007Replay(t *testing.T) {
 	}
 }
 
+// A yes to a request as a client wrote it is for that one: another action, method, place or
+// body is another question.
+func TestAYesIsForOneRequestAsItWasWritten(t *testing.T) {
+	const body = `{"amount":1}`
+	for name, change := range map[string]func(call *runtime.Call){
+		"another action":    func(call *runtime.Call) { call.Action.Ref = "stripe.create-payout" },
+		"another scheme":    func(call *runtime.Call) { call.Request.Target.Scheme = "http" },
+		"another authority": func(call *runtime.Call) { call.Request.Target.Authority = "api.stripe.com:8443" },
+		"another method":    func(call *runtime.Call) { call.Request.Target.Method = "PUT" },
+		"another path":      func(call *runtime.Call) { call.Request.Target.Path = "/v1/refunds/all?key=k" },
+		"another query":     func(call *runtime.Call) { call.Request.Target.Path = "/v1/refunds?key=other" },
+		"another body":      func(call *runtime.Call) { *call = *posted(agent("a"), "application/json", `{"amount":1000}`) },
+		"the same":          func(*runtime.Call) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			first := d.ask(t, posted(agent("a"), "application/json", body))
+			d.accept(t, first)
+			call := posted(agent("a"), "application/json", body)
+			change(call)
+			ticket, err := d.Await(t.Context(), call, asked())
+			if name == "the same" {
+				if err != nil || ticket.ID != first {
+					t.Errorf("%+v %v", ticket, err)
+				}
+				return
+			}
+			if e := wantCode(t, err, runtime.CodeApprovalPending); e.ApprovalID == first || d.store.state(first) != approval.Approved {
+				t.Error("the yes to another request was used")
+			}
+		})
+	}
+}
+
+// Whoever can write the store keeps no yes for a second use: the sealed decision on one question
+// is none on the next, though it asks the very same.
+func TestADecisionIsNotMovedToTheNextQuestion(t *testing.T) {
+	d := newDesk(t)
+	first := d.ask(t, refund(agent("a"), "1"))
+	d.accept(t, first)
+	kept, _, _ := d.store.Approval(t.Context(), runtime.DefaultTenant, first)
+	ticket, err := d.Await(t.Context(), refund(agent("a"), "1"), asked())
+	if err == nil {
+		err = d.Finish(t.Context(), ticket, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := d.ask(t, refund(agent("a"), "1"))
+	d.store.edit(next, func(a *approval.Approval) {
+		a.State, a.By, a.Presence, a.Decided, a.Proof = kept.State, kept.By, kept.Presence, kept.Decided, kept.Proof
+	})
+	_, err = d.Await(t.Context(), refund(agent("a"), "1"), asked())
+	wantReason(t, err, runtime.ReasonTampered)
+}
+
 // A yes for one account is none for another: services choose what a request
 // acts on, and how, by header fields as well.
 func TestApprovalIsBoundToTheFieldsOfTheHeader(t *testing.T) {

@@ -66,6 +66,30 @@ func TestYesForAWhile(t *testing.T) {
 	}
 }
 
+// So is one for a request as a client wrote it: the same method on the same target, with any
+// body.
+func TestAYesForAWhileIsForItsTarget(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, posted(agent("a"), "application/json", `{"amount":1}`))
+	if _, err := d.yes(t, id, approval.Yes{For: 10 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(to *runtime.Target){
+		"":                  func(*runtime.Target) {},
+		"another scheme":    func(to *runtime.Target) { to.Scheme = "http" },
+		"another authority": func(to *runtime.Target) { to.Authority = "api.stripe.com:8443" },
+		"another method":    func(to *runtime.Target) { to.Method = "PUT" },
+		"another path":      func(to *runtime.Target) { to.Path = "/v1/refunds/all?key=k" },
+		"another query":     func(to *runtime.Target) { to.Path = "/v1/refunds?key=other" },
+	} {
+		call := posted(agent("a"), "application/json", `{"amount":2}`)
+		change(&call.Request.Target)
+		if _, err := d.Await(t.Context(), call, asked()); (err == nil) != (name == "") || err != nil && runtime.CodeOf(err) != runtime.CodeApprovalPending {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A yes that was not used in time does not hide another that lasts longer.
 func TestAYesPastItsTimeHidesNoOther(t *testing.T) {
 	d := newDesk(t)
@@ -151,11 +175,15 @@ func TestAnEditedGrantIsRefused(t *testing.T) {
 	for name, edit := range map[string]func(d desk, g *approval.Grant){
 		"sealed bytes": func(_ desk, g *approval.Grant) { g.Sealed = flipped(g.Sealed) },
 		"id":           func(_ desk, g *approval.Grant) { g.ID = "apr_other" },
+		"what for": func(d desk, g *approval.Grant) { // of the other, which comes first
+			g.Scope, d.store.grants[1].Scope = d.store.grants[1].Scope, g.Scope
+		},
 	} {
 		d := newDesk(t)
-		id := d.ask(t, note(agent("a"), "1", "x"))
-		if _, err := d.yes(t, id, approval.Yes{For: time.Hour}); err != nil {
-			t.Fatal(err)
+		for _, target := range []string{"1", "2"} {
+			if _, err := d.yes(t, d.ask(t, note(agent("a"), target, "x")), approval.Yes{For: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		edit(d, &d.store.grants[0])
 		_, err := d.Await(t.Context(), note(agent("a"), "1", "y"), asked())

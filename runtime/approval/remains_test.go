@@ -137,12 +137,26 @@ func TestComparisonToWhatWasExecuted(t *testing.T) {
 // and one that was edited does not keep a request for ever.
 func TestAnEditedClosedApprovalIsRefused(t *testing.T) {
 	for name, edit := range map[string]func(a *approval.Approval){
-		"rule":     func(a *approval.Approval) { a.Rule = "harmless" },
-		"note":     func(a *approval.Approval) { a.Note = "fine" },
-		"state":    func(a *approval.Approval) { a.State = approval.Executed },
-		"remains":  func(a *approval.Approval) { a.Kept = flipped(a.Kept) },
-		"gone":     func(a *approval.Approval) { a.Kept = nil },
-		"accepted": func(a *approval.Approval) { a.State, a.By, a.Presence = approval.Approved, "ann", "none" },
+		"requester": func(a *approval.Approval) { a.Principal = "agent:b" },
+		"agent":     func(a *approval.Approval) { a.Agent = "codex" },
+		"run":       func(a *approval.Approval) { a.Run = "run_x" },
+		"surface":   func(a *approval.Approval) { a.Surface = runtime.SurfaceMCP },
+		"action":    func(a *approval.Approval) { a.Action = "stripe.list-refunds" },
+		"risk":      func(a *approval.Approval) { a.Risk = runtime.RiskLow },
+		"reason":    func(a *approval.Approval) { a.Reason = "harmless" },
+		"method":    func(a *approval.Approval) { a.Method = "GET" },
+		"authority": func(a *approval.Approval) { a.Authority = "evil.example:443" },
+		"path":      func(a *approval.Approval) { a.Path = "/harmless" },
+		"decider":   func(a *approval.Approval) { a.By = "somebody" },
+		"presence":  func(a *approval.Approval) { a.Presence = "pin" },
+		"created":   func(a *approval.Approval) { a.Created = a.Created.Add(time.Second) },
+		"expires":   func(a *approval.Approval) { a.Expires = a.Expires.Add(time.Second) },
+		"rule":      func(a *approval.Approval) { a.Rule = "harmless" },
+		"note":      func(a *approval.Approval) { a.Note = "fine" },
+		"state":     func(a *approval.Approval) { a.State = approval.Executed },
+		"remains":   func(a *approval.Approval) { a.Kept = flipped(a.Kept) },
+		"gone":      func(a *approval.Approval) { a.Kept = nil },
+		"accepted":  func(a *approval.Approval) { a.State, a.By, a.Presence = approval.Approved, "ann", "none" },
 	} {
 		d := newDesk(t)
 		id := d.ask(t, refund(agent("a"), "1"))
