@@ -109,9 +109,10 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	mu.Lock()
 	open := paused
 	mu.Unlock()
-	if err != nil && ctx.Err() != nil && open != "" { // it is kept
+	if err != nil && ctx.Err() != nil && open != "" { // it is kept, unless somebody has decided and it ran
 		return result, &runtime.Error{
-			Code: runtime.CodeCanceled, Msg: "interrupted while the script waited for a person", Hint: "kimbap exec --resume " + open, Err: err,
+			Code: runtime.CodeCanceled, Msg: "interrupted after the script had begun to wait for a person",
+			Hint: "kimbap exec --resume " + open + " goes on with it if it waits still, else tells what came of it", Err: err,
 		}
 	}
 	if err == nil {
