@@ -1,8 +1,11 @@
 package condition
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,10 +85,12 @@ func isPlain(c byte) bool {
 }
 
 // neverInPaths finds the texts that an expression compares with the path and that none has:
-// a rule that denies "%2f" would hold for nothing.
+// a rule that denies "%2f" would hold for nothing. One that looks for "%2F" as well does.
 func neverInPaths(checked *cel.Ast) (problems []Problem) {
 	native := checked.NativeRep()
-	for _, node := range ast.MatchDescendants(ast.NavigateAST(native), ast.KindMatcher(ast.IdentKind)) {
+	root := ast.NavigateAST(native)
+	texts := textsIn(root)
+	for _, node := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		path, ok := node.Parent()
 		if !ok || node.AsIdent() != "request" {
 			continue
@@ -97,11 +102,48 @@ func neverInPaths(checked *cel.Ast) (problems []Problem) {
 		for around, ok := path.Parent(); ok && isComparison(around); around, ok = around.Parent() {
 			compared = around
 		}
-		for _, text := range ast.MatchDescendants(compared, ast.KindMatcher(ast.LiteralKind)) {
-			problems = append(problems, neverInPath(native, text)...)
+		for id, text := range textsIn(compared) {
+			as := inOneSpelling(text)
+			if as == text || strings.Contains(text, "(?") || meant(texts, text, as) { // "(?i)" reads any
+				continue
+			}
+			at, _ := native.SourceInfo().GetOffsetRange(id)
+			problems = append(problems, Problem{
+				Offset: int(at.Start), Msg: fmt.Sprintf("request.path never has %q: it has the escapes that a path needs, in capitals", text), Fix: fmt.Sprintf("write %q", as),
+			})
 		}
 	}
+	slices.SortFunc(problems, func(a, b Problem) int { return cmp.Compare(a.Offset, b.Offset) })
 	return problems
+}
+
+// textsIn are the texts that an expression has, by where they stand.
+func textsIn(e ast.NavigableExpr) map[int64]string {
+	texts := map[int64]string{}
+	for _, literal := range ast.MatchDescendants(e, ast.KindMatcher(ast.LiteralKind)) {
+		if text, ok := literal.AsLiteral().Value().(string); ok {
+			texts[literal.ID()] = text
+		}
+	}
+	return texts
+}
+
+var anEscape = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+
+// meant reports whether an expression has a text in the spelling of paths beside, or in, that
+// text: "(%2f|%2F)".
+func meant(texts map[int64]string, text, as string) bool {
+	for _, other := range texts {
+		if strings.Contains(other, as) {
+			return true
+		}
+	}
+	for _, escape := range anEscape.FindAllString(text, -1) {
+		if needed := inOneSpelling(escape); len(needed) == 1 || !strings.Contains(text, needed) {
+			return false
+		}
+	}
+	return true
 }
 
 // isComparison reports whether an expression is part of one that compares, and not one that
@@ -115,19 +157,4 @@ func isComparison(e ast.Expr) bool {
 		return false
 	}
 	return true
-}
-
-func neverInPath(native *ast.AST, literal ast.Expr) []Problem {
-	text, ok := literal.AsLiteral().Value().(string)
-	if !ok || strings.Contains(text, "(?") { // a pattern that says how to read it
-		return nil
-	}
-	as := inOneSpelling(text)
-	if as == text {
-		return nil
-	}
-	at, _ := native.SourceInfo().GetOffsetRange(literal.ID())
-	return []Problem{{
-		Offset: int(at.Start), Msg: fmt.Sprintf("request.path never has %q: it has the escapes that a path needs, in capitals", text), Fix: fmt.Sprintf("write %q", as),
-	}}
 }
