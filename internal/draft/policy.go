@@ -124,15 +124,15 @@ func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), ReadAs: as, Action: q.Action.Ref}, err
 }
 
-// others are the readings of a case. Of one that names its action they are those of the
-// request that kimbap would build, if what the case says is enough to build it.
+// others are the readings of a case or a record. Of one that names its action they are those of
+// the request that kimbap would build, if what it says is enough to build it.
 func (d *Policy) others(q runtime.Question) ([]runtime.Reading, error) {
 	if q.Request.Raw != nil {
 		return d.set.Readings(q.Request, q.Action, q.Args, q.Request.Others)
 	}
 	found, err := d.set.Resolve(q.Request)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a case need not say every argument
+		return nil, nil //nolint:nilerr // it need not say every argument
 	}
 	return found.Others, nil
 }

@@ -109,20 +109,46 @@ func judged(records Records, each func(*recorded)) error {
 	return nil
 }
 
-// again asks the draft what was asked then.
+// again asks the draft what was asked then, about each reading.
 func (d *Policy) again(r *recorded) runtime.Verdict {
+	q := d.asked(r)
+	v := d.policy.Decide(q)
+	if !r.odd() {
+		return v
+	}
+	others, err := d.others(q)
+	if err != nil {
+		return v
+	}
+	return runtime.Strictest(v, others, func(o runtime.Reading) runtime.Verdict { return d.policy.Decide(q.As(o)) })
+}
+
+// asked is the question about what a request was recognised as.
+func (d *Policy) asked(r *recorded) runtime.Question {
 	action, ok := d.set.Action(string(r.Action))
 	if !ok {
 		service, name, _ := strings.Cut(string(r.Action), ".")
 		action = &runtime.Action{Ref: r.Action, Service: service, Name: name, Risk: r.Risk, Auth: &runtime.Auth{}}
 	}
-	return d.policy.Decide(runtime.Question{
+	args := r.known(action)
+	return runtime.Question{
 		Principal: &runtime.Principal{ID: r.Principal, Kind: r.As, Tenant: r.Tenant, Agent: r.Agent, Roles: r.Roles, Groups: r.Groups},
-		Action:    action, Args: r.known(action), Now: r.Time,
+		Action:    action, Args: args, Now: r.Time,
 		Request: &runtime.Request{ // without Raw: path, query, headers and body are not known
-			Surface: r.Surface, Target: runtime.Target{Scheme: r.Scheme, Authority: r.Host, Method: r.Method},
+			Surface: r.Surface, Action: r.Action, Args: args, Target: runtime.Target{Scheme: r.Scheme, Authority: r.Host, Method: r.Method},
 		},
-	})
+	}
+}
+
+// odd reports whether a recorded argument has what a path may be read otherwise for. To build
+// the request of each record would take long.
+func (r *recorded) odd() bool {
+	for _, value := range r.Args {
+		if text, ok := value.(string); ok && strings.ContainsAny(text, "%;?#") {
+			return true
+		}
+	}
+	return false
 }
 
 // known are the arguments as far as the record tells them.

@@ -187,7 +187,7 @@ func (s *Suggestion) Check(records Records, set *services.Set) error {
 	}
 	var lost *recorded
 	err = judged(records, func(r *recorded) {
-		verdict := d.again(r)
+		verdict := d.policy.Decide(d.asked(r)) // what else it may be to some server is not in the suggestion
 		passed := r.Effect == runtime.EffectAllow || r.Effect == runtime.EffectAsk
 		covered := slices.ContainsFunc(s.Scopes[r.Agent], func(scope runtime.Scope) bool { return scope.Match(string(r.Action)) })
 		now := Rejudged{
