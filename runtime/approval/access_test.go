@@ -40,6 +40,71 @@ func TestOnlyOperatorsDecide(t *testing.T) {
 	}
 }
 
+// G12: the owner's operator decides for all tenants, any other for its own, and somebody
+// without an id for none.
+func TestAnOperatorDecidesForItsOwnTenant(t *testing.T) {
+	d := newDesk(t)
+	of := func(tenant runtime.Tenant, id string) runtime.Principal {
+		who := operator(id)
+		who.Tenant = tenant
+		return who
+	}
+	theirs := agent("a")
+	theirs.Tenant = "acme"
+	id := d.ask(t, refund(theirs, "1"))
+	for name, c := range map[string]struct {
+		who runtime.Principal
+		may bool
+	}{
+		"its own": {of("acme", "ann"), true}, "the owner's": {operator(me), true},
+		"another's": {of("other", "eve"), false}, "of none": {of("", "eve"), false},
+		"without an id": {of("acme", ""), false}, "an agent": {theirs, false},
+	} {
+		_, show := d.Show(t.Context(), c.who, "acme", id, false)
+		_, standing := d.Standing(t.Context(), c.who, "acme")
+		_, people := d.People(t.Context(), c.who, "acme")
+		_, needs := d.PinNeeds(t.Context(), c.who, "acme", "", false)
+		if list, _ := d.List(t.Context(), c.who, "acme", nil, 10); (len(list) == 1) != c.may {
+			t.Errorf("%s sees %d", name, len(list))
+		}
+		for what, err := range map[string]error{"show": show, "standing": standing, "people": people, "needs": needs} {
+			if (err == nil) != c.may {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+		if c.may {
+			continue
+		}
+		_, accept := d.Accept(t.Context(), c.who, "acme", id, approval.Yes{})
+		_, reject := d.Reject(t.Context(), c.who, "acme", id, "")
+		_, demands := d.Demands(t.Context(), c.who, "acme", id)
+		pin := d.SetPin(t.Context(), c.who, "acme", approval.NewPin{PIN: runtime.NewSecret("a-new-pin")})
+		for what, err := range map[string]error{"accept": accept, "reject": reject, "demands": demands, "pin": pin, "revoke": d.Revoke(t.Context(), c.who, "acme", id)} {
+			if err == nil {
+				t.Errorf("%s may %s", name, what)
+			}
+		}
+	}
+	if a, err := d.Accept(t.Context(), of("acme", "ann"), "acme", id, approval.Yes{}); err != nil || a.State != approval.Approved {
+		t.Errorf("%+v %v", a, err)
+	}
+}
+
+// A token that operates decides nothing that it asked for itself; another one does.
+func TestATokenDecidesNothingOfItsOwn(t *testing.T) {
+	d := newDesk(t)
+	id := d.ask(t, refund(agent("token:a"), "1"))
+	own, other := operator("token:a"), operator("token:b")
+	own.TokenID, other.TokenID = "a", "b"
+	_, err := d.Accept(t.Context(), own, runtime.DefaultTenant, id, approval.Yes{})
+	wantReason(t, err, runtime.ReasonOwnRequest)
+	_, err = d.Reject(t.Context(), own, runtime.DefaultTenant, id, "")
+	wantReason(t, err, runtime.ReasonOwnRequest)
+	if _, err := d.Accept(t.Context(), other, runtime.DefaultTenant, id, approval.Yes{}); err != nil {
+		t.Error(err)
+	}
+}
+
 // An id that is not the caller's looks like one that does not exist.
 func TestForeignIDs(t *testing.T) {
 	d := newDesk(t)

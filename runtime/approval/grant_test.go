@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,6 +169,27 @@ func TestWhatCannotBeWidened(t *testing.T) {
 	wantReason(t, err, runtime.ReasonNotOperator)
 	_, err = d.Standing(t.Context(), agent("a"), runtime.DefaultTenant)
 	wantReason(t, err, runtime.ReasonNotOperator)
+}
+
+// What a yes stands for is listed without the arguments that are secret; a week is the most.
+func TestAStandingYesShowsNoSecret(t *testing.T) {
+	d := newDesk(t)
+	call := note(agent("a"), "1", "x")
+	call.Action.Params = append(call.Action.Params, runtime.Param{Name: "key", In: runtime.InPath, Secret: true})
+	call.Args["key"] = "the-secret-argument"
+	id := d.ask(t, call)
+	for _, wrong := range []time.Duration{time.Second - 1, 168*time.Hour + 1} {
+		if _, err := d.yes(t, id, approval.Yes{For: wrong}); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+	if _, err := d.yes(t, id, approval.Yes{For: 168 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.Standing(t.Context(), operator(me), runtime.DefaultTenant)
+	if err != nil || len(list) != 1 || !strings.Contains(list[0].Target, `"id":"1"`) || strings.Contains(list[0].Target, "the-secret") {
+		t.Errorf("%+v %v", list, err)
+	}
 }
 
 // A grant whose row was edited is refused, whatever was changed.
