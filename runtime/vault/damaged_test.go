@@ -190,12 +190,42 @@ func TestATenantWithoutANameHasNoKey(t *testing.T) {
 	}
 }
 
-// A wrapped key is of its version, and of no other that a row says.
-func TestAKeyOfAnotherVersionDoesNotOpen(t *testing.T) {
-	r := newRig(t)
-	r.set(t, tenant, "gh.token", canary)
-	r.store.keys[tenant][0].Version = 7
-	r.refused(t, "gh.token", runtime.ReasonTampered)
+// A wrapped key is of its tenant and version, and of no others that a row says: not even where
+// nothing is stored that would show it.
+func TestAMovedKeyDoesNotOpen(t *testing.T) {
+	for name, move := range map[string]func(r rig){
+		"another version, it says": func(r rig) { r.store.keys[tenant][0].Version = 7 },
+		"to a tenant without one":  func(r rig) { r.store.keys["c"] = r.store.keys["b"][:1] },
+		"to a tenant's next one": func(r rig) {
+			next := r.store.keys["b"][1]
+			r.store.keys["c"] = []vault.TenantKey{r.store.keys["c"][0], next}
+		},
+		"to the version after": func(r rig) {
+			next := r.store.keys["c"][1]
+			next.Version = 3
+			r.store.keys["c"] = append(r.store.keys["c"], next)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			for _, of := range []runtime.Tenant{tenant, "b", "c"} {
+				if name == "to a tenant without one" && of == "c" {
+					continue
+				}
+				if _, _, err := r.RotateTenantKey(t.Context(), of); err != nil {
+					t.Fatal(err)
+				}
+			}
+			move(r)
+			r.Forget()
+			of := runtime.Tenant("c")
+			if len(r.store.keys[tenant]) > 0 && r.store.keys[tenant][0].Version == 7 {
+				of = tenant
+			}
+			_, err := r.SealFor(t.Context(), of, "approval", []byte("x"), nil)
+			wants(t, err, runtime.CodeVaultLocked, runtime.ReasonTampered)
+		})
+	}
 }
 
 // For a tenant that is not there any more nothing is sealed.
