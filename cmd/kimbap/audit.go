@@ -208,7 +208,9 @@ the value.`,
 			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if !value {
+					_, done := c.working("searching the trail, whose new records are indexed first")
 					found, err := a.SearchTrail(ctx, q)
+					done()
 					return c.found(found, limit, err)
 				}
 				secret, err := c.readSecret(ctx, "", "value to look for")

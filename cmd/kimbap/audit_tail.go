@@ -57,28 +57,39 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bool, lines int) error {
-	var last []app.Record
-	seen, newest := map[string]uint64{}, q.Since
-	for r, err := range a.ReadTrail(ctx, q, false) {
+	seen, newest := map[string]uint64{}, q.Since // by writer: what comes behind that is new
+	if follow {
+		ends, err := a.TrailEnds(ctx)
 		if err != nil {
 			return err
 		}
-		if last = append(last, r); len(last) > lines {
-			last = last[1:]
+		for slot, end := range ends {
+			seen[slot] = end.Sequence
+			if end.Time.After(newest) {
+				newest = end.Time
+			}
 		}
-		seen[r.Slot], newest = r.Sequence, r.Time
 	}
-	for _, r := range last {
-		if err := c.record(r); err != nil {
+	if lines > 0 {
+		asked := q
+		asked.Limit = lines
+		last, err := a.NewestRecords(ctx, asked)
+		if err != nil {
 			return err
+		}
+		for _, r := range slices.Backward(last) {
+			if err := c.record(r); err != nil {
+				return err
+			}
+			seen[r.Slot] = max(seen[r.Slot], r.Sequence)
 		}
 	}
 	if !follow {
 		return nil
 	}
 	// From a little before the last one on: writers' records are not in one order.
-	if q.Since = newest.Add(-time.Minute); newest.IsZero() {
-		q.Since = time.Time{}
+	if newest = newest.Add(-time.Minute); newest.After(q.Since) {
+		q.Since = newest
 	}
 	for r, err := range a.ReadTrail(ctx, q, true) {
 		if ctx.Err() != nil {

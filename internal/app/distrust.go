@@ -42,7 +42,7 @@ func UsualShell(getenv func(name string) string) string {
 
 // distrusted are the hosts whose certificate programs have not taken lately, by name.
 func (a *App) distrusted(ctx context.Context) ([]string, error) {
-	records, err := a.SearchTrail(ctx, RecordQuery{
+	records, err := a.recent(ctx, RecordQuery{
 		Code: string(runtime.CodeCanceled), Text: `"reason":"` + string(runtime.ReasonClientRejected) + `"`, Since: a.o.Clock().Add(-distrustAge),
 	})
 	var out []string

@@ -29,7 +29,7 @@ const refusedFix = "kimbap link "
 // last used, by name. One that was linked anew since is left out.
 func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
 	began := a.o.Clock().Add(-refusedAge)
-	refusals, err := a.SearchTrail(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: fmt.Sprintf(`"status":%d`, http.StatusUnauthorized), Since: began})
+	refusals, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: fmt.Sprintf(`"status":%d`, http.StatusUnauthorized), Since: began})
 	if err != nil || len(refusals) == 0 {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
 			continue
 		}
 		asked[name] = true
-		last, err := a.SearchTrail(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: storedUse, Action: runtime.Glob(name + ".*"), Since: began, Limit: 1})
+		last, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: storedUse, Action: runtime.Glob(name + ".*"), Since: began, Limit: 1})
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,9 @@ type Record = record.Entry
 // RecordQuery selects records.
 type RecordQuery = history.Query
 
+// TrailEnd is where the records of a writer end; see [history.Ends].
+type TrailEnd = history.End
+
 // TrailReport is what verification found.
 type TrailReport = proof.Report
 
@@ -87,6 +90,27 @@ func (a *App) reachVault(ctx context.Context) error {
 // up to date first.
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
 	return history.Search(ctx, a.auditDir(), a.index, a.scoped(q))
+}
+
+// recentBytes is how much of each writer's records is looked at for what happened lately: some
+// ten thousand requests.
+const recentBytes = 16 << 20
+
+// recent returns the newest matching records of late, the newest first. It is what a status
+// asks: it takes no longer where there is more in the trail, and writes nothing.
+func (a *App) recent(ctx context.Context, q RecordQuery) ([]Record, error) {
+	return history.Newest(ctx, a.auditDir(), a.scoped(q), recentBytes)
+}
+
+// NewestRecords returns the newest matching records, the newest first, read from the ends of
+// the trail's files.
+func (a *App) NewestRecords(ctx context.Context, q RecordQuery) ([]Record, error) {
+	return history.Newest(ctx, a.auditDir(), a.scoped(q), 0)
+}
+
+// TrailEnds are the last records that each writer has.
+func (a *App) TrailEnds(ctx context.Context) (map[string]TrailEnd, error) {
+	return history.Ends(ctx, a.auditDir())
 }
 
 // ReadTrail yields records in the order of time; with follow it then waits for

@@ -89,6 +89,11 @@ func Search(ctx context.Context, dir string, index Index, q Query) ([]record.Ent
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
+	if index != nil && (q.RequestID != "" || q.Execution != "") {
+		if n, err := behind(ctx, dir, index); err == nil && n > farBehind {
+			return ofOne(ctx, dir, q)
+		}
+	}
 	if index != nil && Reindex(ctx, dir, index) == nil {
 		if found, err := index.SearchEntries(ctx, q); err == nil {
 			return found, nil

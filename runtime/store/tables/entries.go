@@ -2,6 +2,7 @@ package tables
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -97,7 +98,7 @@ func (x *Index) conditions(q history.Query) (string, []any) {
 	add(!q.Born.IsZero(), "time >= ?", micros(q.Born))
 	add(!q.Born.IsZero(), "NOT (substr(request_id, 1, 4) = 'req_' AND request_id < ?)", q.FirstID())
 	add(q.RequestID != "", "request_id = ?", q.RequestID)
-	add(q.Execution != "", "execution = ?", q.Execution)
+	add(q.Execution != "", "execution = ? AND execution <> ''", q.Execution) // as the index of it says
 	for _, g := range []struct {
 		column string
 		glob   runtime.Glob
@@ -109,11 +110,12 @@ func (x *Index) conditions(q history.Query) (string, []any) {
 	add(q.Code != "", "code = ?", q.Code)
 	add(q.Kind != "", "kind = ?", q.Kind)
 	add(q.Text != "", x.words.Contains, []byte(q.Text))
-	add(!q.Since.IsZero(), "time >= ?", micros(q.Since))
-	add(!q.Until.IsZero(), "time < ?", micros(q.Until))
-	if len(parts) == 0 {
-		return "", nil
+	since := int64(math.MinInt64) // which has the table read in the order of time
+	if !q.Since.IsZero() {
+		since = micros(q.Since)
 	}
+	add(true, "time >= ?", since)
+	add(!q.Until.IsZero(), "time < ?", micros(q.Until))
 	return " WHERE " + strings.Join(parts, " AND "), args
 }
 

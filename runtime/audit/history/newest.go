@@ -1,0 +1,208 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
+)
+
+// Newest returns the newest matches, the newest first and q.Limit of them, without an index:
+// it reads each slot from its end, most bytes of it at the most (0: all), and what is not
+// asked for it does not even parse. So what happened lately is told at once, however long the
+// trail is. Intents do not say here how they ended.
+func Newest(ctx context.Context, dir string, q Query, most int64) ([]record.Entry, error) {
+	if q.Limit <= 0 {
+		q.Limit = defaultLimit
+	}
+	names, err := segment.Slots(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []record.Entry
+	heads := map[*latest]record.Entry{}
+	pull := func(s *latest) error {
+		switch e, err := s.before(ctx, &q); {
+		case err == nil:
+			heads[s] = e
+		case !errors.Is(err, io.EOF):
+			return fmt.Errorf("read audit slot %s: %w", s.slot, err)
+		}
+		return nil
+	}
+	for _, name := range names {
+		s := &latest{dir: filepath.Join(dir, name), slot: name, texts: q.texts(), bounded: most > 0, left: most}
+		defer s.close()
+		if err := pull(s); err != nil {
+			return nil, err
+		}
+	}
+	for len(heads) > 0 {
+		var next *latest
+		for s, e := range heads {
+			if next == nil || e.Time.After(heads[next].Time) || e.Time.Equal(heads[next].Time) && s.slot < next.slot {
+				next = s
+			}
+		}
+		if found = append(found, heads[next]); len(found) == q.Limit {
+			break
+		}
+		delete(heads, next)
+		if err := pull(next); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// End is where a slot ends.
+type End struct {
+	Sequence uint64
+	Time     time.Time
+}
+
+// Ends returns the last record of each slot that has one.
+func Ends(ctx context.Context, dir string) (map[string]End, error) {
+	names, err := segment.Slots(dir)
+	if err != nil {
+		return nil, err
+	}
+	ends := map[string]End{}
+	for _, name := range names {
+		s := &latest{dir: filepath.Join(dir, name), slot: name}
+		e, err := s.before(ctx, &Query{})
+		s.close()
+		switch {
+		case err == nil:
+			ends[name] = End{Sequence: e.Sequence, Time: e.Time}
+		case !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("read audit slot %s: %w", name, err)
+		}
+	}
+	return ends, nil
+}
+
+// latest reads a slot from its end.
+type latest struct {
+	dir     string // of the slot
+	slot    string
+	texts   [][]byte // lines without one of them are no match
+	bounded bool
+	left    int64 // bytes that may still be read, with bounded
+	numbers []int // of the segments before the open one
+	listed  bool
+	file    *os.File
+	lines   *segment.Backward
+}
+
+func (s *latest) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+		s.file = nil
+	}
+}
+
+// before returns the match before the one that it last returned; io.EOF if there is none.
+func (s *latest) before(ctx context.Context, q *Query) (record.Entry, error) {
+	for n := 0; ; n++ {
+		if n%1000 == 999 {
+			if err := ctx.Err(); err != nil {
+				return record.Entry{}, err
+			}
+		}
+		if s.file == nil {
+			if err := s.open(); err != nil {
+				return record.Entry{}, err
+			}
+		}
+		at := s.lines.Start
+		line, err := s.lines.Next()
+		s.left -= at - s.lines.Start
+		switch {
+		case errors.Is(err, io.EOF):
+			s.close()
+			continue
+		case errors.Is(err, segment.ErrLong):
+			continue
+		case err != nil:
+			return record.Entry{}, err
+		case s.bounded && s.left < 0:
+			return record.Entry{}, io.EOF
+		}
+		if slices.ContainsFunc(s.texts, func(text []byte) bool { return !bytes.Contains(line, text) }) {
+			continue
+		}
+		link, err := segment.ParseLink(line)
+		if err != nil || q.Kind != "" && q.Kind != string(link.Kind) {
+			continue
+		}
+		if at, ok := record.TimeOf(line); ok && at.Before(q.Since) {
+			continue // and not the end: the clock may have been set back
+		}
+		if e, err := record.Parse(s.slot, line); err == nil && q.Matches(&e) {
+			return e, nil
+		}
+	}
+}
+
+// texts are what the line of each match holds, as it stands there: most lines are told from a
+// match by that. Of a glob it is what JSON never escapes.
+func (q *Query) texts() (out [][]byte) {
+	all := []string{q.Text, q.RequestID, q.Execution, q.Code, q.Effect}
+	for _, g := range []runtime.Glob{q.Action, q.Agent, q.Host} {
+		all = append(all, strings.FieldsFunc(string(g), func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+		})...)
+	}
+	for _, text := range all {
+		if text != "" {
+			out = append(out, []byte(text))
+		}
+	}
+	return out
+}
+
+// open opens the segment before the one that was read, io.EOF if there is none.
+func (s *latest) open() error {
+	if !s.listed {
+		numbers, err := segment.List(s.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		s.numbers, s.listed = numbers, true
+	}
+	if len(s.numbers) == 0 {
+		return io.EOF
+	}
+	last := len(s.numbers) - 1
+	f, err := os.Open(filepath.Join(s.dir, segment.Name(s.numbers[last])))
+	s.numbers = s.numbers[:last]
+	if errors.Is(err, fs.ErrNotExist) { // it was given up, as all before it
+		return io.EOF
+	}
+	if err != nil {
+		return err
+	}
+	var end int64
+	info, err := f.Stat()
+	if err == nil {
+		end, err = segment.RecordsEnd(f, info.Size())
+	}
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	s.file, s.lines = f, segment.NewBackward(f, end)
+	return nil
+}
