@@ -198,6 +198,17 @@ actions:
 	}
 }
 
+// waitsFor reports whether a thread of a process waits in a function of the kernel of such a name.
+func waitsFor(t *testing.T, pid int, name string) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", pid))
+	check(t, err)
+	return slices.ContainsFunc(threads, func(file string) bool {
+		function, _ := os.ReadFile(file) // a thread may be gone
+		return strings.Contains(string(function), name)
+	})
+}
+
 // heldUp tells a command to end whose output is sent to a program that has stopped to read.
 func heldUp(t *testing.T, cmd *exec.Cmd, input string) {
 	t.Run("unread "+cmd.Args[1], func(t *testing.T) {
@@ -215,6 +226,11 @@ func heldUp(t *testing.T, cmd *exec.Cmd, input string) {
 		for room := 1; room > 0; time.Sleep(time.Millisecond) {
 			room, err = unix.Poll([]unix.PollFd{{Fd: int32(writes.Fd()), Events: unix.POLLOUT}}, 0)
 			check(t, err)
+		}
+		// There is room for a few short lines yet, with which it could end well. Where the
+		// kernel does not say what a thread waits for, a while is waited.
+		for end := time.Now().Add(5 * time.Second); !waitsFor(t, cmd.Process.Pid, "pipe_write") && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
 		}
 		check(t, cmd.Process.Signal(syscall.SIGTERM))
 		ended := time.AfterFunc(deadline, func() { t.Error("it goes on"); _ = cmd.Process.Kill() })
