@@ -64,17 +64,20 @@ func TestParametersOfAPathAreLookedAtOnce(t *testing.T) {
 		fmt.Fprintf(&pairs, "[%04d;", i)
 	}
 	took := func(end string) time.Duration {
-		least := time.Hour
-		for range 3 {
-			start := time.Now()
-			if m, err := table.Match(Input{Scheme: "https", Authority: "a.test:443", Method: "PUT", Target: "/q/a;" + pairs.String() + end, Header: http.Header{}}); m.Action != "a.one" {
-				t.Fatal(m, err)
-			}
-			least = min(least, time.Since(start))
+		start := time.Now()
+		if m, err := table.Match(Input{Scheme: "https", Authority: "a.test:443", Method: "PUT", Target: "/q/a;" + pairs.String() + end, Header: http.Header{}}); m.Action != "a.one" {
+			t.Fatal(m, err)
 		}
-		return least
+		return time.Since(start)
 	}
-	if once, often := took(""), took("%25252525"); often > 5*once/2+50*time.Millisecond {
+	once, often := took(""), took("%25252525")
+	slow := func() bool { return often > 5*once/2+50*time.Millisecond }
+	for range 20 { // other tests take the processors for a while at a time
+		if slow() {
+			once, often = min(once, took("")), min(often, took("%25252525"))
+		}
+	}
+	if slow() {
 		t.Errorf("with an escape to be decoded four times it takes %v, after %v", often, once)
 	}
 }
