@@ -95,6 +95,28 @@ func TestTheBookChainsAndStaysSmall(t *testing.T) {
 			t.Errorf("%s: nothing found, %v", name, err)
 		}
 	}
+	for name, change := range map[string]func(c *checkpoint.Checkpoint){ // signed with the very key, as by a copy of the home
+		"the next":       nil,
+		"another before": func(c *checkpoint.Checkpoint) { c.Prev = all[len(all)-2].Hash() },
+		"one left out":   func(c *checkpoint.Checkpoint) { c.Number++ },
+		"a number again": func(c *checkpoint.Checkpoint) { c.Number-- },
+	} {
+		next := sample()
+		next.Number, next.Prev = 41, all[len(all)-1].Hash()
+		if change != nil {
+			change(&next)
+		}
+		signed, err := checkpoint.Sign(next, key(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b.Path, append(append(bytes.Clone(data), signed.Line...), '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, problems, err := b.Read(); err != nil || (len(problems) > 0) != (change != nil) {
+			t.Errorf("%s: %v, %v", name, problems, err)
+		}
+	}
 	if err := os.WriteFile(b.Path, append(data, data[:50]...), 0o600); err != nil { // a crash
 		t.Fatal(err)
 	}
