@@ -19,10 +19,10 @@ kimbap proxy --listen 127.0.0.1:0 2>proxy.log & proxy=$!
 until kimbap status --healthy >/dev/null 2>&1; do kill -0 $proxy; sleep 0.1; done
 dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
 try() { echo "# $*"; kimbap "$@" 2>&1 </dev/null && echo "exit 0" || echo "exit $?"; }
-echo sk-live-other-a9d27e0c33f14b55 >/dev/shm/key.$$; chmod 600 /dev/shm/key.$$
+echo sk-live-other-a9d27e0c33f14b55 >"$HOME/key"; chmod 600 "$HOME/key"
 try doctor
 try token create --agent a --scope 'notes.*'
-try vault rotate notes.token --file /dev/shm/key.$$; rm /dev/shm/key.$$
+try vault rotate notes.token --file "$HOME/key"; rm "$HOME/key"
 try env
 try lock --for 8h
 until kimbap status | grep -q 'vault_locked'; do kill -0 $proxy; sleep 0.1; done
