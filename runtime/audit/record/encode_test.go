@@ -203,6 +203,25 @@ func TestEncodedStoredValuesAreMasked(t *testing.T) {
 	}
 }
 
+// A stored passphrase of plain words is known as a whole only, and hides in no encoding either.
+func TestAnEncodedPassphraseIsMasked(t *testing.T) {
+	const value = "correct horse battery staple"
+	for name, spelling := range map[string]string{
+		"as it is": value, "percent": url.PathEscape(value), "of a query": url.QueryEscape(value),
+		"base64": base64.StdEncoding.EncodeToString([]byte(value)), "hex": hex.EncodeToString([]byte(value)),
+	} {
+		r := audittest.Record("req_1")
+		r.Action, r.Args = action(), runtime.Args{"page": spelling}
+		r.Target.Path = "/v1/" + url.PathEscape(value) + "/x"
+		line, m := written(t, holding(value), r)
+		args, _ := m["args"].(map[string]any)
+		page, _ := args["page"].(string) // padding stays
+		if hits, _ := m["masked"].([]any); strings.TrimRight(page, "=") != "***" || len(hits) != 1 || strings.Contains(line, "horse") {
+			t.Errorf("%s: recorded %s", name, line)
+		}
+	}
+}
+
 // An argument that the action calls secret is left out; its keyed hash is kept.
 func TestSecretArgumentsCanBeAskedFor(t *testing.T) {
 	r := audittest.Record("req_1")

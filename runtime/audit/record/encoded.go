@@ -84,9 +84,10 @@ func (d *veil) secretText(decoded []byte) bool {
 	return d.literal(text) != text
 }
 
-// escapedValue reports whether a value shows a secret once it is unescaped.
+// escapedValue reports whether a value shows a secret once it is unescaped. A passphrase of
+// plain words has no other escape in a query than "+".
 func (d *veil) escapedValue(s string) bool {
-	if d.known == nil || !strings.Contains(s, "%") {
+	if d.known == nil || !strings.ContainsAny(s, "%+") {
 		return false
 	}
 	for _, unescape := range []func(string) (string, error){url.PathUnescape, url.QueryUnescape} {
