@@ -208,7 +208,7 @@ the value.`,
 			}
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if !value {
-					_, done := c.working("searching the trail, whose new records are indexed first")
+					_, done := c.working("searching the trail")
 					found, err := a.SearchTrail(ctx, q)
 					done()
 					return c.found(found, limit, err)

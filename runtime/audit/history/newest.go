@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,26 @@ import (
 // asked for it does not even parse. So what happened lately is told at once, however long the
 // trail is. Intents do not say here how they ended.
 func Newest(ctx context.Context, dir string, q Query, most int64) ([]record.Entry, error) {
+	return newest(ctx, dir, q, func(slot string) *latest {
+		return &latest{dir: filepath.Join(dir, slot), slot: slot, bounded: most > 0, left: most}
+	})
+}
+
+// newestEnded is Newest of whole slots, as an index says it: intents say how they ended, and
+// records that a writer took up a moment late are in the order of time.
+func newestEnded(ctx context.Context, dir string, q Query) ([]record.Entry, error) {
+	found, err := newest(ctx, dir, q, func(slot string) *latest {
+		dir := filepath.Join(dir, slot)
+		return &latest{dir: dir, slot: slot, endings: &endings{dir: dir, slot: slot, code: q.Code, of: map[uint64]ending{}}}
+	})
+	slices.SortFunc(found, func(a, b record.Entry) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Slot, b.Slot), cmp.Compare(b.Sequence, a.Sequence))
+	})
+	return found, err
+}
+
+// newest reads each slot by what opened returns for it.
+func newest(ctx context.Context, dir string, q Query, opened func(slot string) *latest) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
@@ -42,7 +63,8 @@ func Newest(ctx context.Context, dir string, q Query, most int64) ([]record.Entr
 		return nil
 	}
 	for _, name := range names {
-		s := &latest{dir: filepath.Join(dir, name), slot: name, texts: q.texts(), bounded: most > 0, left: most}
+		s := opened(name)
+		s.texts = q.texts()
 		defer s.close()
 		if err := pull(s); err != nil {
 			return nil, err
@@ -102,8 +124,10 @@ type latest struct {
 	left    int64 // bytes that may still be read, with bounded
 	numbers []int // of the segments before the open one
 	listed  bool
+	number  int // of the open one
 	file    *os.File
 	lines   *segment.Backward
+	endings *endings // nil: intents do not say how they ended
 }
 
 func (s *latest) close() {
@@ -140,26 +164,46 @@ func (s *latest) before(ctx context.Context, q *Query) (record.Entry, error) {
 		case s.bounded && s.left < 0:
 			return record.Entry{}, io.EOF
 		}
-		if slices.ContainsFunc(s.texts, func(text []byte) bool { return !bytes.Contains(line, text) }) {
-			continue
-		}
 		link, err := segment.ParseLink(line)
-		if err != nil || q.Kind != "" && q.Kind != string(link.Kind) {
+		if err != nil {
 			continue
 		}
-		if at, ok := record.TimeOf(line); ok && at.Before(q.Since) {
-			continue // and not the end: the clock may have been set back
+		var ended *ending
+		if s.endings != nil {
+			ended = s.endings.meet(link, s.number, s.lines.Start, line)
 		}
-		if e, err := record.Parse(s.slot, line); err == nil && q.Matches(&e) {
+		if !s.may(q, link.Kind, line, ended) {
+			continue
+		}
+		e, err := record.Parse(s.slot, line)
+		if err != nil {
+			continue
+		}
+		if ended != nil {
+			s.endings.tell(&e, ended)
+		}
+		if q.Matches(&e) {
 			return e, nil
 		}
 	}
 }
 
-// texts are what the line of each match holds, as it stands there: most lines are told from a
-// match by that. Of a glob it is what JSON never escapes.
+// may reports whether a line may be a match, before it is parsed.
+func (s *latest) may(q *Query, kind record.Kind, line []byte, ended *ending) bool {
+	if q.Kind != "" && q.Kind != string(kind) || slices.ContainsFunc(s.texts, func(text []byte) bool { return !bytes.Contains(line, text) }) {
+		return false
+	}
+	if !bytes.Contains(line, []byte(q.Code)) && (ended == nil || !ended.code) {
+		return false
+	}
+	at, ok := record.TimeOf(line)
+	return !ok || !at.Before(q.Since) // and who is before that is not the end: the clock may have been set back
+}
+
+// texts are what the line of each match holds, as it stands there, beside the code: most lines
+// are told from a match by that. Of a glob it is what JSON never escapes.
 func (q *Query) texts() (out [][]byte) {
-	all := []string{q.Text, q.RequestID, q.Execution, q.Code, q.Effect}
+	all := []string{q.Text, q.RequestID, q.Execution, q.Effect}
 	for _, g := range []runtime.Glob{q.Action, q.Agent, q.Host} {
 		all = append(all, strings.FieldsFunc(string(g), func(r rune) bool {
 			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
@@ -186,8 +230,8 @@ func (s *latest) open() error {
 		return io.EOF
 	}
 	last := len(s.numbers) - 1
-	f, err := os.Open(filepath.Join(s.dir, segment.Name(s.numbers[last])))
-	s.numbers = s.numbers[:last]
+	s.number, s.numbers = s.numbers[last], s.numbers[:last]
+	f, err := os.Open(filepath.Join(s.dir, segment.Name(s.number)))
 	if errors.Is(err, fs.ErrNotExist) { // it was given up, as all before it
 		return io.EOF
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
@@ -82,46 +81,38 @@ func reindexSlot(ctx context.Context, dir, slot string, index Index) error {
 	}
 }
 
-// Search returns the newest matches, newest first. It brings the index up to
-// date and asks it; when the index is missing or fails, it scans the ledger,
-// which is slower and as true.
+// Search returns the newest matches, newest first. It brings the index up to date and asks it.
+// Where the index lacks much, is missing or fails, it reads the ledger from its end, which says
+// the same.
 func Search(ctx context.Context, dir string, index Index, q Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
-	if index != nil && (q.RequestID != "" || q.Execution != "") {
-		if n, err := behind(ctx, dir, index); err == nil && n > farBehind {
-			return ofOne(ctx, dir, q)
-		}
-	}
-	if index != nil && Reindex(ctx, dir, index) == nil {
+	if index != nil && !farBehind(ctx, dir, index) && Reindex(ctx, dir, index) == nil {
 		if found, err := index.SearchEntries(ctx, q); err == nil {
 			return found, nil
 		}
 	}
-	return scan(ctx, dir, q)
+	return newestEnded(ctx, dir, q)
 }
 
-// scan reads the whole ledger and keeps the newest matches.
-func scan(ctx context.Context, dir string, q Query) ([]record.Entry, error) {
-	limit := q.Limit
-	q.Limit = 0
-	ring := make([]record.Entry, 0, limit)
-	count := 0
-	for entry, err := range Read(ctx, dir, q) {
+// most is how many records an index may lack before the files themselves are searched: to add
+// so many takes seconds, and to read them far less.
+const most = 20_000
+
+// farBehind reports whether an index lacks more records than that.
+func farBehind(ctx context.Context, dir string, index Index) bool {
+	ends, err := Ends(ctx, dir)
+	if err != nil {
+		return true
+	}
+	lacks := uint64(0)
+	for slot, end := range ends {
+		have, err := index.Position(ctx, slot)
 		if err != nil {
-			return nil, err
+			return true
 		}
-		if len(ring) < limit {
-			ring = append(ring, entry)
-		} else {
-			ring[count%limit] = entry
-		}
-		count++
+		lacks += end.Sequence - min(have, end.Sequence)
 	}
-	if count > limit {
-		ring = append(ring[count%limit:], ring[:count%limit]...)
-	}
-	slices.Reverse(ring)
-	return ring, nil
+	return lacks > most
 }
