@@ -86,8 +86,7 @@ func (a *App) reachVault(ctx context.Context) error {
 	return a.openVault(ctx)
 }
 
-// SearchTrail returns matching records, the newest first. The index is brought
-// up to date first.
+// SearchTrail returns matching records, the newest first; see [history.Search].
 func (a *App) SearchTrail(ctx context.Context, q RecordQuery) ([]Record, error) {
 	return history.Search(ctx, a.auditDir(), a.index, a.scoped(q))
 }
