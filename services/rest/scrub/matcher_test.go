@@ -260,3 +260,19 @@ func TestOtherValuesAreFoundToo(t *testing.T) {
 		t.Error("a matcher is taken for one that looks for something else")
 	}
 }
+
+// A match is found in each quarter of a long text, also where what stands before it is looked
+// through more slowly than the rest.
+func TestAMatchInASlowQuarterIsFound(t *testing.T) {
+	const secret, quarter = "s3cr3t-value-0123456789", 4 << 10
+	m := New(secret, "", "")
+	slow := strings.Repeat(secret[:len(secret)-1]+" ", quarter/len(secret)+1)[:quarter]
+	for i := range 4 {
+		text := []byte(strings.Repeat("z", 4*quarter))
+		copy(text[i*quarter:], slow)
+		copy(text[(i+1)*quarter-100:], " "+secret+" ")
+		if n := m.Mask(text); n != 1 || strings.Contains(string(text), secret) {
+			t.Errorf("quarter %d: %d found", i, n)
+		}
+	}
+}
