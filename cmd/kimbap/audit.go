@@ -287,7 +287,7 @@ kimbap audit verify --dir.`,
 
 func (c *cli) export(ctx context.Context, a *app.App, q app.RecordQuery, slots bool) error {
 	out := bufio.NewWriterSize(c.out, 64<<10)
-	for r, err := range a.ReadTrail(ctx, q, false) {
+	for r, err := range a.ReadTrail(ctx, q) {
 		if err != nil {
 			return err
 		}

@@ -57,18 +57,13 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 }
 
 func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bool, lines int) error {
-	seen, newest := map[string]uint64{}, q.Since // by writer: what comes behind that is new
+	seen := map[string]uint64{} // by writer: what comes behind that is new, whatever the clock says
 	if follow {
 		ends, err := a.TrailEnds(ctx)
 		if err != nil {
 			return err
 		}
-		for slot, end := range ends {
-			seen[slot] = end.Sequence
-			if end.Time.After(newest) {
-				newest = end.Time
-			}
-		}
+		seen = ends
 	}
 	if lines > 0 {
 		asked := q
@@ -87,19 +82,12 @@ func (c *cli) tail(ctx context.Context, a *app.App, q app.RecordQuery, follow bo
 	if !follow {
 		return nil
 	}
-	// From a little before the last one on: writers' records are not in one order.
-	if newest = newest.Add(-time.Minute); newest.After(q.Since) {
-		q.Since = newest
-	}
-	for r, err := range a.ReadTrail(ctx, q, true) {
+	for r, err := range a.FollowTrail(ctx, q, seen) {
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		if r.Sequence <= seen[r.Slot] {
-			continue
 		}
 		if err := c.record(r); err != nil {
 			return err

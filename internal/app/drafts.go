@@ -126,5 +126,5 @@ func (a *App) Suggest(ctx context.Context, q ReplayQuery) (*Suggestion, error) {
 }
 
 func (a *App) replayed(ctx context.Context, q ReplayQuery) draft.Records {
-	return a.ReadTrail(ctx, RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent}, false)
+	return a.ReadTrail(ctx, RecordQuery{Since: q.Since, Until: q.Until, Agent: q.Agent})
 }

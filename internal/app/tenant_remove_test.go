@@ -139,7 +139,7 @@ func anewSeesNothing(t *testing.T, k *apptest.Kimbap) {
 	if n := all(anew, ""); n != 0 {
 		t.Errorf("it sees %d records", n)
 	}
-	for r, err := range anew.ReadTrail(t.Context(), app.RecordQuery{}, false) {
+	for r, err := range anew.ReadTrail(t.Context(), app.RecordQuery{}) {
 		if err != nil || r.Action != "tenant.create" {
 			t.Errorf("it reads %s %v", r.Line, err)
 		}

@@ -18,9 +18,6 @@ type Record = record.Entry
 // RecordQuery selects records.
 type RecordQuery = history.Query
 
-// TrailEnd is where the records of a writer end; see [history.Ends].
-type TrailEnd = history.End
-
 // TrailReport is what verification found.
 type TrailReport = proof.Report
 
@@ -107,19 +104,19 @@ func (a *App) NewestRecords(ctx context.Context, q RecordQuery) ([]Record, error
 	return history.Newest(ctx, a.auditDir(), a.scoped(q), 0)
 }
 
-// TrailEnds are the last records that each writer has.
-func (a *App) TrailEnds(ctx context.Context) (map[string]TrailEnd, error) {
+// TrailEnds are the numbers of the last records that each writer has.
+func (a *App) TrailEnds(ctx context.Context) (map[string]uint64, error) {
 	return history.Ends(ctx, a.auditDir())
 }
 
-// ReadTrail yields records in the order of time; with follow it then waits for
-// more until ctx ends.
-func (a *App) ReadTrail(ctx context.Context, q RecordQuery, follow bool) iter.Seq2[Record, error] {
-	q = a.scoped(q)
-	if follow {
-		return history.Tail(ctx, a.auditDir(), q, time.After)
-	}
-	return history.Read(ctx, a.auditDir(), q)
+// ReadTrail yields records in the order of time.
+func (a *App) ReadTrail(ctx context.Context, q RecordQuery) iter.Seq2[Record, error] {
+	return history.Read(ctx, a.auditDir(), a.scoped(q))
+}
+
+// FollowTrail yields what comes behind the record that seen has of each writer, until ctx ends.
+func (a *App) FollowTrail(ctx context.Context, q RecordQuery, seen map[string]uint64) iter.Seq2[Record, error] {
+	return history.Tail(ctx, a.auditDir(), a.scoped(q), seen, time.After)
 }
 
 // SearchValue returns the newest records of requests that held a value: whether

@@ -76,7 +76,7 @@ func TestTailFollowsIntoRoom(t *testing.T) {
 	defer cancel()
 	n, want := 0, len(audittest.Entries(t, dir, history.Query{}))
 	wrote := false
-	for e, err := range history.Tail(ctx, dir, history.Query{}, audittest.Options(dir).After) {
+	for e, err := range history.Tail(ctx, dir, history.Query{}, nil, audittest.Options(dir).After) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -88,26 +87,20 @@ func newest(ctx context.Context, dir string, q Query, opened func(slot string) *
 	return found, nil
 }
 
-// End is where a slot ends.
-type End struct {
-	Sequence uint64
-	Time     time.Time
-}
-
-// Ends returns the last record of each slot that has one.
-func Ends(ctx context.Context, dir string) (map[string]End, error) {
+// Ends returns the number of the last record of each slot that has one.
+func Ends(ctx context.Context, dir string) (map[string]uint64, error) {
 	names, err := segment.Slots(dir)
 	if err != nil {
 		return nil, err
 	}
-	ends := map[string]End{}
+	ends := map[string]uint64{}
 	for _, name := range names {
 		s := &latest{dir: filepath.Join(dir, name), slot: name}
 		e, err := s.before(ctx, &Query{})
 		s.close()
 		switch {
 		case err == nil:
-			ends[name] = End{Sequence: e.Sequence, Time: e.Time}
+			ends[name] = e.Sequence
 		case !errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("read audit slot %s: %w", name, err)
 		}

@@ -160,7 +160,7 @@ func TestTailFollowsNewRecordsSlotsAndSegments(t *testing.T) {
 	seen := make(chan string)
 	go func() {
 		defer close(seen)
-		for e, err := range history.Tail(ctx, dir, history.Query{Kind: "intent"}, func(time.Duration) <-chan time.Time { return tick }) {
+		for e, err := range history.Tail(ctx, dir, history.Query{Kind: "intent"}, nil, func(time.Duration) <-chan time.Time { return tick }) {
 			if err != nil {
 				return
 			}

@@ -120,7 +120,10 @@ func (s *slotReader) advance() error {
 		return err
 	}
 	index, err := segment.Of(s.dir, numbers, s.after+1)
-	if err != nil {
+	switch {
+	case errors.Is(err, segment.ErrForm), errors.Is(err, segment.ErrLong):
+		index = 0 // where a segment begins is not known, so all are read
+	case err != nil:
 		return err
 	}
 	return s.openSegment(numbers[index])
@@ -139,12 +142,13 @@ func (s *slotReader) openSegment(number int) error {
 type merge struct {
 	dir     string
 	since   time.Time
+	seen    map[string]uint64 // by slot, up to which record all are skipped
 	readers map[string]*slotReader
 	heads   map[string]record.Entry
 }
 
-func newMerge(dir string, since time.Time) *merge {
-	return &merge{dir: dir, since: since, readers: map[string]*slotReader{}, heads: map[string]record.Entry{}}
+func newMerge(dir string, since time.Time, seen map[string]uint64) *merge {
+	return &merge{dir: dir, since: since, seen: seen, readers: map[string]*slotReader{}, heads: map[string]record.Entry{}}
 }
 
 func (m *merge) close() {
@@ -161,7 +165,7 @@ func (m *merge) fill() error {
 	}
 	for _, name := range names {
 		if m.readers[name] == nil {
-			m.readers[name] = &slotReader{dir: filepath.Join(m.dir, name), slot: name, since: m.since}
+			m.readers[name] = &slotReader{dir: filepath.Join(m.dir, name), slot: name, since: m.since, after: m.seen[name]}
 		}
 		if err := m.pull(name); err != nil {
 			return err
@@ -203,19 +207,19 @@ func (m *merge) next() (record.Entry, error) {
 // Read yields the records of all slots in the order of time, those that q
 // selects; q.Limit 0 means all. An error is the last thing it yields.
 func Read(ctx context.Context, dir string, q Query) iter.Seq2[record.Entry, error] {
-	return stream(ctx, dir, q, nil)
+	return stream(ctx, dir, q, nil, nil)
 }
 
-// Tail yields what [Read] does and then waits for more, until ctx ends; after
-// is time.After or a double of it. Records of several slots that are found
-// together are in the order of time.
-func Tail(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
-	return stream(ctx, dir, q, after)
+// Tail yields what [Read] does, of each slot what stands behind the record that seen has of
+// it, and then waits for more, until ctx ends; after is time.After or a double of it. Records
+// of several slots that are found together are in the order of time.
+func Tail(ctx context.Context, dir string, q Query, seen map[string]uint64, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
+	return stream(ctx, dir, q, seen, after)
 }
 
-func stream(ctx context.Context, dir string, q Query, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
+func stream(ctx context.Context, dir string, q Query, seen map[string]uint64, after func(time.Duration) <-chan time.Time) iter.Seq2[record.Entry, error] {
 	return func(yield func(record.Entry, error) bool) {
-		m := newMerge(dir, q.Since)
+		m := newMerge(dir, q.Since, seen)
 		defer m.close()
 		count := 0
 		for {

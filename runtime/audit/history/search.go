@@ -112,7 +112,7 @@ func farBehind(ctx context.Context, dir string, index Index) bool {
 		if err != nil {
 			return true
 		}
-		lacks += end.Sequence - min(have, end.Sequence)
+		lacks += end - min(have, end)
 	}
 	return lacks > most
 }
