@@ -118,9 +118,9 @@ func inUse(t *RemovedTenant) error {
 // last one under its name, which a clock that was set back would let it see.
 func (a *App) birth(ctx context.Context, name runtime.Tenant) (time.Time, error) {
 	at := a.o.Clock().UTC().Truncate(time.Millisecond)
-	last, err := history.Search(ctx, a.auditDir(), a.index, history.Query{Tenant: name, Limit: 1})
-	if err == nil && len(last) > 0 && !last[0].Time.Before(at) {
-		at = last[0].Time.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+	last, err := history.LastOf(ctx, a.auditDir(), name)
+	if err == nil && !last.Before(at) {
+		at = last.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
 	}
 	return at, err
 }

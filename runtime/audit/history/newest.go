@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -23,68 +25,94 @@ import (
 // asked for it does not even parse. So what happened lately is told at once, however long the
 // trail is. Intents do not say here how they ended.
 func Newest(ctx context.Context, dir string, q Query, most int64) ([]record.Entry, error) {
-	return newest(ctx, dir, q, func(slot string) *latest {
+	return first(&q, back(ctx, dir, q, func(slot string) *latest {
 		return &latest{dir: filepath.Join(dir, slot), slot: slot, bounded: most > 0, left: most}
-	})
+	}))
 }
 
 // newestEnded is Newest of whole slots, as an index says it: intents say how they ended, and
 // records that a writer took up a moment late are in the order of time.
 func newestEnded(ctx context.Context, dir string, q Query) ([]record.Entry, error) {
-	found, err := newest(ctx, dir, q, func(slot string) *latest {
+	found, err := first(&q, back(ctx, dir, q, func(slot string) *latest {
 		dir := filepath.Join(dir, slot)
 		return &latest{dir: dir, slot: slot, endings: &endings{dir: dir, slot: slot, code: q.Code, of: map[uint64]ending{}}}
-	})
+	}))
 	slices.SortFunc(found, func(a, b record.Entry) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Slot, b.Slot), cmp.Compare(b.Sequence, a.Sequence))
 	})
 	return found, err
 }
 
-// newest reads each slot by what opened returns for it.
-func newest(ctx context.Context, dir string, q Query, opened func(slot string) *latest) ([]record.Entry, error) {
-	if q.Limit <= 0 {
-		q.Limit = defaultLimit
-	}
-	names, err := segment.Slots(dir)
-	if err != nil {
-		return nil, err
-	}
-	var found []record.Entry
-	heads := map[*latest]record.Entry{}
-	pull := func(s *latest) error {
-		switch e, err := s.before(ctx, &q); {
-		case err == nil:
-			heads[s] = e
-		case !errors.Is(err, io.EOF):
-			return fmt.Errorf("read audit slot %s: %w", s.slot, err)
+// LastOf is when the last record of a tenant was made, by the clock of then; zero for none.
+func LastOf(ctx context.Context, dir string, tenant runtime.Tenant) (last time.Time, err error) {
+	for e, err := range back(ctx, dir, Query{Tenant: tenant}, func(slot string) *latest { return &latest{dir: filepath.Join(dir, slot), slot: slot} }) {
+		if err != nil {
+			return time.Time{}, err
 		}
-		return nil
+		if e.Time.After(last) { // not the first of them: the clock may have been set back
+			last = e.Time
+		}
 	}
-	for _, name := range names {
-		s := opened(name)
-		s.texts = q.texts()
-		defer s.close()
-		if err := pull(s); err != nil {
+	return last, nil
+}
+
+// first takes the first q.Limit records.
+func first(q *Query, records iter.Seq2[record.Entry, error]) (found []record.Entry, err error) {
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	for e, err := range records {
+		if err != nil {
 			return nil, err
 		}
-	}
-	for len(heads) > 0 {
-		var next *latest
-		for s, e := range heads {
-			if next == nil || e.Time.After(heads[next].Time) || e.Time.Equal(heads[next].Time) && s.slot < next.slot {
-				next = s
-			}
-		}
-		if found = append(found, heads[next]); len(found) == q.Limit {
+		if found = append(found, e); len(found) == limit {
 			break
-		}
-		delete(heads, next)
-		if err := pull(next); err != nil {
-			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// back yields all matches, the newest first, from what opened returns for each slot. An error
+// is the last thing it yields.
+func back(ctx context.Context, dir string, q Query, opened func(slot string) *latest) iter.Seq2[record.Entry, error] {
+	return func(yield func(record.Entry, error) bool) {
+		names, err := segment.Slots(dir)
+		heads := map[*latest]record.Entry{}
+		pull := func(s *latest) error {
+			switch e, err := s.before(ctx, &q); {
+			case err == nil:
+				heads[s] = e
+			case !errors.Is(err, io.EOF):
+				return fmt.Errorf("read audit slot %s: %w", s.slot, err)
+			}
+			return nil
+		}
+		for _, name := range names {
+			s := opened(name)
+			s.texts = q.texts()
+			defer s.close()
+			if err == nil {
+				err = pull(s)
+			}
+		}
+		for err == nil && len(heads) > 0 {
+			var next *latest
+			for s, e := range heads {
+				if next == nil || e.Time.After(heads[next].Time) || e.Time.Equal(heads[next].Time) && s.slot < next.slot {
+					next = s
+				}
+			}
+			if !yield(heads[next], nil) {
+				return
+			}
+			delete(heads, next)
+			err = pull(next)
+		}
+		if err != nil {
+			yield(record.Entry{}, err)
+		}
+	}
 }
 
 // Ends returns the number of the last record of each slot that has one.
@@ -117,6 +145,7 @@ type latest struct {
 	left    int64 // bytes that may still be read, with bounded
 	numbers []int // of the segments before the open one
 	listed  bool
+	count   int // of the lines that were read
 	number  int // of the open one
 	file    *os.File
 	lines   *segment.Backward
@@ -132,8 +161,8 @@ func (s *latest) close() {
 
 // before returns the match before the one that it last returned; io.EOF if there is none.
 func (s *latest) before(ctx context.Context, q *Query) (record.Entry, error) {
-	for n := 0; ; n++ {
-		if n%1000 == 999 {
+	for {
+		if s.count++; s.count%1000 == 0 {
 			if err := ctx.Err(); err != nil {
 				return record.Entry{}, err
 			}
@@ -190,13 +219,17 @@ func (s *latest) may(q *Query, kind record.Kind, line []byte, ended *ending) boo
 		return false
 	}
 	at, ok := record.TimeOf(line)
-	return !ok || !at.Before(q.Since) // and who is before that is not the end: the clock may have been set back
+	// One before q.Since is not the end: the clock may have been set back.
+	return !ok || !at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until))
 }
 
 // texts are what the line of each match holds, as it stands there, beside the code: most lines
 // are told from a match by that. Of a glob it is what JSON never escapes.
 func (q *Query) texts() (out [][]byte) {
 	all := []string{q.Text, q.RequestID, q.Execution, q.Effect}
+	if !q.Home {
+		all = append(all, string(q.Tenant))
+	}
 	for _, g := range []runtime.Glob{q.Action, q.Agent, q.Host} {
 		all = append(all, strings.FieldsFunc(string(g), func(r rune) bool {
 			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))

@@ -154,6 +154,11 @@ func TestAnIndexThatIsFarBehindIsNotWaitedFor(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // many matches are given up as well as a long look for one
+	if found, err := history.Newest(ctx, dir, history.Query{Limit: 30_000}, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("%d records, %v", len(found), err)
+	}
 	for about, q := range map[string]history.Query{
 		"the request": {RequestID: "req_first"}, "the script": {Execution: "exe_1"}, "how it ended": {Code: string(runtime.CodeApprovalPending)},
 	} {
@@ -166,5 +171,36 @@ func TestAnIndexThatIsFarBehindIsNotWaitedFor(t *testing.T) {
 				t.Errorf("%s: %+v", about, e)
 			}
 		}
+	}
+}
+
+// The last record of a tenant is the one with the latest time, also where a clock was set back
+// or another has written since.
+func TestTheLastRecordOfATenantIsTheLatest(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	clock := runtimetest.NewClock()
+	o := audittest.Options(dir)
+	o.Clock, o.SegmentSize = clock.Now, 1500
+	l := audittest.Open(t, o)
+	var want time.Time
+	for i, tenant := range []runtime.Tenant{"acme", "acme", "acme", "default", "acme-2", "acme", "default"} {
+		r := audittest.Record(fmt.Sprintf("req_%d", i))
+		r.Principal.Tenant = tenant
+		if err := l.Intent(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			want = clock.Now()
+			clock.Advance(-time.Hour)
+		}
+		clock.Advance(time.Second)
+	}
+	audittest.Shut(t, l)
+	if got, err := history.LastOf(t.Context(), dir, "acme"); err != nil || !got.Equal(want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if got, err := history.LastOf(t.Context(), dir, "other"); err != nil || !got.IsZero() {
+		t.Errorf("%v, %v", got, err)
 	}
 }
