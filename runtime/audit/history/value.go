@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -15,27 +16,19 @@ type Value struct{ Plain, Hash string }
 
 // SearchValue returns the newest records whose request held the value as an
 // argument or an undeclared query value, or in a word that was masked; newest
-// first. It reads the ledger itself: the value is not stored, nor sent anywhere.
+// first. It reads the ledger itself, from its end: the value is not stored, nor sent
+// anywhere.
 func SearchValue(ctx context.Context, dir string, v Value, q Query) ([]record.Entry, error) {
-	limit := q.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	q.Limit = 0
-	var found []record.Entry
-	for entry, err := range Read(ctx, dir, q) {
-		if err != nil {
-			return nil, err
+	words, hash := plain(v.Plain), []byte(v.Hash)
+	may := func(line []byte) bool { return bytes.Contains(line, hash) || holds(line, words) }
+	all := back(ctx, dir, q, func(slot string) *latest { return &latest{dir: filepath.Join(dir, slot), slot: slot, mayHold: may} })
+	return first(&q, func(yield func(record.Entry, error) bool) {
+		for entry, err := range all {
+			if (err != nil || v.in(entry.Line)) && !yield(entry, err) {
+				return
+			}
 		}
-		if !v.in(entry.Line) {
-			continue
-		}
-		if found = append(found, entry); len(found) > 2*limit {
-			found = slices.Clone(found[len(found)-limit:])
-		}
-	}
-	slices.Reverse(found)
-	return found[:min(len(found), limit)], nil
+	})
 }
 
 // in reports whether a record holds the value.
