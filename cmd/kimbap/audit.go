@@ -220,7 +220,9 @@ the value.`,
 				if secret.Empty() {
 					return usage(`printf %s "$VALUE" | kimbap audit search --value-stdin`, "there is no value to look for: nothing came on stdin")
 				}
+				_, done := c.working("searching the trail")
 				found, err := a.SearchValue(ctx, q, secret)
+				done()
 				return c.found(found, limit, err)
 			})
 		},

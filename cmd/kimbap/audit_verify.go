@@ -32,7 +32,9 @@ since: those in audit.anchor.file, or in the files given.`,
 						return a.VerifyFolder(ctx, dir, files...)
 					}
 				}
+				_, done := c.working("checking the trail")
 				report, err := verify(ctx, anchors...)
+				done()
 				if err != nil {
 					return err
 				}

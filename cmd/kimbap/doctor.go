@@ -36,7 +36,9 @@ says what to set for those that do not get through. "all" tries every one it kno
 			}
 			c.finds = true
 			return c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
+				_, done := c.working("looking at all there is")
 				findings := a.Doctor(ctx)
+				done()
 				for i := range findings {
 					findings[i].Fix = c.atHome(findings[i].Fix)
 				}

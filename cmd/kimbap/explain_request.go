@@ -61,7 +61,9 @@ type account struct {
 // explainRequest tells what the records of a request that was made say: as they
 // are with -o, else as an account of it.
 func (c *cli) explainRequest(ctx context.Context, a *app.App, id string) error {
+	_, done := c.working("searching the trail")
 	records, err := a.SearchTrail(ctx, app.RecordQuery{RequestID: id})
+	done()
 	if err != nil {
 		return err
 	}

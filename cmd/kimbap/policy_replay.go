@@ -32,7 +32,9 @@ at them is listed as unknown for those requests. Rate limits are not counted.`,
 				if err != nil {
 					return err
 				}
+				_, done := c.working("judging recorded requests")
 				result, err := a.Replay(ctx, d, replayQuery(since, agent))
+				done()
 				if err != nil {
 					return err
 				}
@@ -100,7 +102,9 @@ Where a person was asked only at times, the rules ask every time, and a note say
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.reading(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				_, done := c.working("reading recorded requests")
 				s, err := a.Suggest(ctx, replayQuery(since, agent))
+				done()
 				if err != nil {
 					return err
 				}
