@@ -57,6 +57,9 @@ func newApproveListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(list) >= app.ListLimit {
+					defer c.say("these are the newest %d; the trail has what was decided: kimbap audit search --action 'approval.*'", app.ListLimit)
+				}
 				return c.sayApprovals(list)
 			})
 		},

@@ -117,7 +117,11 @@ func (c *cli) sayStatus(s *app.Status) {
 	if s.Pending == nil {
 		line("approvals", "not known without the store")
 	} else {
-		line("approvals", "%d waiting for a decision", *s.Pending)
+		more := ""
+		if *s.Pending >= app.ListLimit { // they are counted up to there
+			more = " or more"
+		}
+		line("approvals", "%d%s waiting for a decision", *s.Pending, more)
 	}
 	line("audit", "%s", s.Audit)
 	if s.AuditFix != "" {

@@ -176,7 +176,7 @@ func (s apiAgent) Approvals(ctx context.Context, who runtime.Principal, all bool
 		if all {
 			states = nil
 		}
-		own, err := s.a.approvals.Asked(ctx, who, states, listLimit)
+		own, err := s.a.approvals.Asked(ctx, who, states, ListLimit)
 		if err != nil {
 			return nil, err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/journal"
 )
 
-// listLimit bounds a list of approvals; the newest come first.
-const listLimit = 500
+// ListLimit bounds a list of approvals; the newest come first.
+const ListLimit = 500
 
 // Approval is an approval as it is shown: no sealed bytes.
 type Approval struct {
@@ -68,7 +68,7 @@ func (a *App) listApprovals(ctx context.Context, all bool, wanted func(*Approval
 	if all {
 		states = nil
 	}
-	list, err := a.approvals.List(ctx, a.Operator(), a.tenant, states, listLimit)
+	list, err := a.approvals.List(ctx, a.Operator(), a.tenant, states, ListLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (a *App) endedTokens(ctx context.Context, tenant runtime.Tenant) (map[strin
 // undecided says what is to be known of the questions of a run that has ended:
 // they ended with it. Empty when there are none.
 func (a *App) undecided(ctx context.Context, asker runtime.Principal) (ids []string) {
-	open, err := a.approvals.Asked(ctx, asker, []approval.State{approval.Pending}, listLimit)
+	open, err := a.approvals.Asked(ctx, asker, []approval.State{approval.Pending}, ListLimit)
 	if err != nil {
 		return nil // the run has ended, whatever is open
 	}

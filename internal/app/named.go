@@ -28,7 +28,7 @@ func (a *App) namedApprovals(ctx context.Context, meant func(approval.Approval) 
 	if err := a.reachStore(ctx); err != nil {
 		return nil, err
 	}
-	list, err := a.store.Approvals(ctx, a.tenant, "", states, listLimit)
+	list, err := a.store.Approvals(ctx, a.tenant, "", states, ListLimit)
 	for _, p := range list {
 		if meant(p) {
 			out = append(out, Named{p.ID, string(p.Action) + ", asked by " + p.Agent})

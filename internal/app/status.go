@@ -153,7 +153,7 @@ func (a *App) lacks() []Lack {
 func (a *App) pending(ctx context.Context, of runtime.Tenant) (int, error) {
 	by := a.Operator()
 	by.Tenant = of
-	list, err := a.approvals.List(ctx, by, of, []approval.State{approval.Pending}, listLimit)
+	list, err := a.approvals.List(ctx, by, of, []approval.State{approval.Pending}, ListLimit)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
