@@ -26,17 +26,43 @@ func Newest(ctx context.Context, dir string, q Query, most int64) ([]record.Entr
 	}))
 }
 
-// newestEnded is Newest of whole slots, as an index says it: intents say how they ended, and
-// records that a writer took up a moment late are in the order of time.
+// newestEnded is Newest as an index says it: in the order of time, also where a writer took a
+// record up late or a clock was set back, for which it reads all; and intents say how they
+// ended.
 func newestEnded(ctx context.Context, dir string, q Query) ([]record.Entry, error) {
-	found, err := first(&q, back(ctx, dir, q, func(slot string) *latest {
-		dir := filepath.Join(dir, slot)
-		return &latest{dir: dir, slot: slot, endings: &endings{dir: dir, slot: slot, code: q.Code, of: map[uint64]ending{}}}
-	}))
-	slices.SortFunc(found, func(a, b record.Entry) int {
+	names, err := segment.Slots(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []record.Entry
+	for _, name := range names {
+		dir := filepath.Join(dir, name)
+		s := &latest{dir: dir, slot: name, texts: q.texts(), endings: &endings{dir: dir, slot: name, code: q.Code, of: map[uint64]ending{}}}
+		for err == nil {
+			var e record.Entry
+			if e, err = s.before(ctx, &q); err == nil {
+				found = append(found, e)
+			}
+			if len(found)/2 >= max(q.Limit, defaultLimit) {
+				found = byTime(found, q.Limit)
+				q.Since = found[q.Limit-1].Time // which no other one can be before
+			}
+		}
+		s.close()
+		if !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read audit slot %s: %w", name, err)
+		}
+		err = nil
+	}
+	return byTime(found, q.Limit), nil
+}
+
+// byTime puts records in the order of time, the newest first, and keeps so many.
+func byTime(records []record.Entry, limit int) []record.Entry {
+	slices.SortFunc(records, func(a, b record.Entry) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Slot, b.Slot), cmp.Compare(b.Sequence, a.Sequence))
 	})
-	return found, err
+	return records[:min(len(records), limit)]
 }
 
 // LastOf is when the last record of a tenant was made, by the clock of then; zero for none.

@@ -55,6 +55,9 @@ func TestTheFilesSayWhatTheIndexSays(t *testing.T) {
 		if i == 150 {
 			middle = clock.Now()
 		}
+		if i == 200 {
+			clock.Advance(-time.Minute)
+		}
 	}
 	for _, l := range logs {
 		audittest.Shut(t, l)
