@@ -18,22 +18,22 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 )
 
+// emptyStore puts a database into a home.
+func emptyStore(t *testing.T, home string) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(home, "kimbap.db"), Create: true})
+	check(t, err)
+	check(t, db.Close())
+}
+
 // What comes while audit tail -f waits is shown, each record once, also where a clock was set
 // back and by a writer that is new: it is told by its number and not by its time.
 func TestWhatComesIsShownWhateverTheClockSays(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	dir := filepath.Join(home, "audit")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(home, "kimbap.db"), Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(dir, 0o700))
+	emptyStore(t, home)
 	clock := runtimetest.NewClock()
 	o := audittest.Options(dir)
 	o.Clock, o.SegmentSize = clock.Now, 2000

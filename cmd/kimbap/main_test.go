@@ -82,3 +82,10 @@ func leaveNamespaceOut(why string) {
 		os.Exit(1)
 	}
 }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

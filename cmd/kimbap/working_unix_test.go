@@ -13,8 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-
-	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 )
 
 // What reads all of a long trail says on a terminal that it is at it. The file that it reads
@@ -34,13 +32,7 @@ func TestWhatReadsTheWholeTrailSaysSo(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(slot, 0o700), unix.Mkfifo(file, 0o600), os.WriteFile(filepath.Join(home, "policy.yaml"), []byte("version: 1\nrules: []\n"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(home, "kimbap.db"), Create: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			emptyStore(t, home)
 			from, to := io.Pipe()
 			c := &cli{home: home, uid: os.Getuid(), out: io.Discard, err: to, errTTY: true, output: "text"}
 			cmd := command(c)
@@ -59,7 +51,7 @@ func TestWhatReadsTheWholeTrailSaysSo(t *testing.T) {
 				t.Errorf("said %q, %v", got, err)
 			}
 			go func() { _, _ = io.Copy(io.Discard, from) }()
-			if end, err := os.OpenFile(file, os.O_WRONLY, 0); err == nil {
+			if end, err := os.OpenFile(file, os.O_RDWR, 0); err == nil { // which waits for no reader
 				_ = os.Remove(file)
 				_ = end.Close()
 			}

@@ -175,13 +175,6 @@ func demands(field, value string, next http.Handler) http.Handler {
 	})
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // needNamespace leaves a test out where there is no network to run it in.
 func needNamespace(t *testing.T) {
 	t.Helper()
