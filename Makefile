@@ -33,7 +33,7 @@ setup:
 # The longest packages begin first, and nothing is vetted that make lint vets.
 LONGEST = ./internal/app ./cmd/kimbap ./proxy
 test: setup
-	$(GO) test -vet=off -shuffle=on -timeout 18m $(LONGEST) $(PACKAGES)
+	$(GO) test -vet=off -shuffle=on -timeout 24m $(LONGEST) $(PACKAGES)
 
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
