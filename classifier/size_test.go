@@ -72,7 +72,7 @@ func TestParametersOfAPathAreLookedAtOnce(t *testing.T) {
 	}
 	once, often := took(""), took("%25252525")
 	slow := func() bool { return often > 5*once/2+50*time.Millisecond }
-	for range 20 { // other tests take the processors for a while at a time
+	for range 6 { // other tests take the processors for a while at a time
 		if slow() {
 			once, often = min(once, took("")), min(often, took("%25252525"))
 		}
