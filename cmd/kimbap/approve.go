@@ -57,10 +57,15 @@ func newApproveListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if len(list) >= app.ListLimit {
-					defer c.say("these are the newest %d; the trail has what was decided: kimbap audit search --action 'approval.*'", app.ListLimit)
+				err = c.sayApprovals(list)
+				switch {
+				case len(list) < app.ListLimit:
+				case all:
+					c.say("these are the newest %d; the trail has all that was decided: kimbap audit search --action 'approval.*'", app.ListLimit)
+				default:
+					c.say("these are the newest %d; others that wait show once some of these are decided", app.ListLimit)
 				}
-				return c.sayApprovals(list)
+				return err
 			})
 		},
 	}

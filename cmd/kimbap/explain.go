@@ -55,6 +55,18 @@ func (c *cli) sayOwner(action runtime.Ref, rawURL string) {
 	}
 }
 
+// argLines are arguments by name, each as a person reads it.
+func argLines(args runtime.Args) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		value := args[name]
+		if value == nil {
+			value = "null"
+		}
+		lines = append(lines, fmt.Sprintf("%s = %v", name, value))
+	}
+	return lines
+}
+
 func (c *cli) sayExplanation(x *app.Explanation) {
 	line := func(name, value string) {
 		if value != "" {
@@ -71,12 +83,8 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	line("action", string(x.Action)+", risk "+string(x.Risk))
 	line("defined in", x.Source)
 	judged := func(r app.ReadAs) {
-		for _, name := range slices.Sorted(maps.Keys(r.Args)) {
-			value := r.Args[name]
-			if value == nil {
-				value = "null"
-			}
-			line("", fmt.Sprintf("%s = %v", name, value))
+		for _, text := range argLines(r.Args) {
+			line("", text)
 		}
 		for _, step := range r.Steps {
 			line("rule", step.Rule+": "+step.Why)

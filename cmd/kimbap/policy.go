@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -245,8 +243,8 @@ func plainOrJSON(text string) any {
 // sayRules says which arguments rules were asked about, where those are not the ones that were
 // given, and what each rule said.
 func (c *cli) sayRules(as app.ReadAs) {
-	for _, name := range slices.Sorted(maps.Keys(as.Args)) {
-		fmt.Fprintf(c.out, "         %s\n", printable(fmt.Sprintf("%s = %v", name, as.Args[name])))
+	for _, text := range argLines(as.Args) {
+		fmt.Fprintf(c.out, "         %s\n", printable(text))
 	}
 	for _, s := range as.Steps {
 		place := ""
