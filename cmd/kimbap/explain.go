@@ -102,7 +102,11 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	if x.NeedsBody {
 		effect = "depends on the body, decided"
 	}
-	line("verdict", strings.TrimSpace(effect+" by "+x.Rule+" "+x.Reason))
+	verdict := effect + " by " + x.Rule
+	if x.Reason != "" {
+		verdict += ": " + x.Reason
+	}
+	line("verdict", verdict)
 	line("credential", c.atHome(x.Credential))
 	line("", "nothing was sent")
 }
