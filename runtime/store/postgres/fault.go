@@ -77,6 +77,14 @@ func undone(err error) bool {
 	return errors.As(err, &said) && (said.Code == "40P01" || said.Code == "40001")
 }
 
+// unbegun is the error of a transaction whose first statement was lost with its connection:
+// nothing can have been done, though the driver cannot know that of a statement.
+type unbegun struct{ error }
+
+func (unbegun) SafeToRetry() bool { return true }
+
+func (u unbegun) Unwrap() error { return u.error }
+
 // broken reports whether an error is of the connection and not of what was said on it.
 func broken(err error) bool {
 	var connecting *pgconn.ConnectError

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +106,34 @@ func TestWhileTheDatabaseCannotBeUsed(t *testing.T) {
 				return db.ChangeLimit(t.Context(), "a", func(full time.Time) time.Time { return full.Add(time.Second) }) == nil
 			})
 		})
+	}
+}
+
+// Behind a failover every connection that was kept is broken, and what it is used for first
+// is not lost with it: no transaction has begun there.
+func TestATransactionOnConnectionsThatAreAllBroken(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line := server.Line(t)
+	db := opened(t, line.DSN(server.Database(t)), true)
+	change := func(name string) error {
+		return db.ChangeLimit(t.Context(), name, func(full time.Time) time.Time { return full.Add(time.Second) })
+	}
+	for range 5 {
+		var used sync.WaitGroup
+		for i := range 8 { // each on a connection of its own
+			used.Go(func() {
+				if err := change(fmt.Sprint(i)); err != nil {
+					t.Errorf("before: %v", err)
+				}
+			})
+		}
+		used.Wait()
+		line.Cut()
+		line.Mend()
+		if err := change("after"); err != nil {
+			t.Errorf("after: %v", err)
+		}
 	}
 }
 

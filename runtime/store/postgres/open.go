@@ -108,6 +108,9 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	defer cancel()
 	err := work(bounded)
 	if err != nil && (pgconn.SafeToRetry(err) || undone(err)) && bounded.Err() == nil {
+		if broken(err) {
+			db.pool.Reset() // or the next one that was kept is met, as broken as this one
+		}
 		err = work(bounded)
 	}
 	return db.fault(context.WithoutCancel(ctx), doing, db.noted(err))
@@ -148,7 +151,8 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 	}
 	err := read()
 	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
-		err = read() // it changes nothing
+		db.pool.Reset() // see within
+		err = read()    // it changes nothing
 	}
 	if ctx.Err() != nil && err != nil {
 		return db.fault(ctx, doing, err) // who left has not waited for the server
@@ -161,7 +165,9 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 // before, and would do it again.
 func (db *DB) transact(ctx context.Context, change func(t tx) error) error {
 	begun, err := db.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	if err != nil {
+	if err != nil && broken(err) {
+		return unbegun{err}
+	} else if err != nil {
 		return err
 	}
 	done := false
