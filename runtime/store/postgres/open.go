@@ -106,14 +106,20 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	err := work(bounded)
+	err := db.renewed(work(bounded))
 	if err != nil && (pgconn.SafeToRetry(err) || undone(err)) && bounded.Err() == nil {
-		if broken(err) {
-			db.pool.Reset() // or the next one that was kept is met, as broken as this one
-		}
 		err = work(bounded)
 	}
 	return db.fault(context.WithoutCancel(ctx), doing, db.noted(err))
+}
+
+// renewed lets go of the connections that are kept when one of them was found broken: the
+// others will be too. Of a server that is slow they are left, it has enough to do.
+func (db *DB) renewed(err error) error {
+	if err != nil && broken(err) && !pgconn.Timeout(err) {
+		db.pool.Reset()
+	}
+	return err
 }
 
 // noted is an error that a call ended with, once it is known what that says of the server.
@@ -149,10 +155,9 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 		}
 		return each(rows, func(r tables.Row) error { scanned = true; return scan(r) })
 	}
-	err := read()
+	err := db.renewed(read())
 	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
-		db.pool.Reset() // see within
-		err = read()    // it changes nothing
+		err = read() // it changes nothing
 	}
 	if ctx.Err() != nil && err != nil {
 		return db.fault(ctx, doing, err) // who left has not waited for the server
