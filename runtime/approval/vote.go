@@ -3,7 +3,9 @@ package approval
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -52,7 +54,8 @@ func together(votes []decision, last decision) decision {
 	return all
 }
 
-// votes returns the votes of an approval, verified.
+// votes returns the votes of an approval, verified, of one person each. That a store keeps
+// one row of each is a matter of its tables, which who edits rows can change too.
 func (d *Desk) votes(ctx context.Context, a *Approval) ([]decision, error) {
 	rows, err := d.o.Store.Votes(ctx, a.Tenant, a.ID)
 	if err != nil {
@@ -63,6 +66,9 @@ func (d *Desk) votes(ctx context.Context, a *Approval) ([]decision, error) {
 		var v decision
 		if err := d.unseal(ctx, a, purposeVote, row.Proof, bindVote(a, row.Who), &v); err != nil {
 			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o decision) bool { return o.By == v.By }) {
+			return nil, tampered(a, errors.New("a vote stands in it twice"))
 		}
 		out = append(out, v)
 	}

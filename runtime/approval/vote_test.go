@@ -174,6 +174,25 @@ func TestAForgedVoteIsRefusedAsTampered(t *testing.T) {
 	}
 }
 
+// One person's vote that stands twice, as in a table whose key somebody took away, is not two
+// people's.
+func TestAVoteThatStandsTwiceIsRefusedAsTampered(t *testing.T) {
+	d := people(t)
+	two := demanding(runtime.ApprovalTerms{Count: 2})
+	id := d.askAs(t, refund(agent("a"), "1"), two)
+	if _, err := d.as(t, "alice", id); err != nil {
+		t.Fatal(err)
+	}
+	d.store.ballot = append(d.store.ballot, d.store.ballot[0])
+	for _, who := range []string{"alice", "bob"} {
+		_, err := d.as(t, who, id)
+		wantReason(t, err, runtime.ReasonTampered)
+	}
+	if got := d.store.state(id); got != approval.Pending {
+		t.Error(got)
+	}
+}
+
 // A process that died between the last vote and the decision leaves nothing
 // that the same people cannot finish.
 func TestLastVoteIsFinishedLater(t *testing.T) {
