@@ -92,7 +92,7 @@ func (f rootFiles) fix() string {
 	return fmt.Sprintf("restore the file from a backup, or start a new authority that clients must trust anew: mv %[1]s %[1]s.old", f.dir)
 }
 
-// create links a finished file into place: unlike a rename, a link never
+// create gives a finished file its name, which unlike a rename never
 // replaces the root that another process made in the meantime.
 func (f rootFiles) create(now time.Time) error {
 	tmp, _, err := f.write(now, roots{})
@@ -100,7 +100,7 @@ func (f rootFiles) create(now time.Time) error {
 		return err
 	}
 	defer os.Remove(tmp)
-	if err := os.Link(tmp, f.path(keyFile)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := system.Entitle(tmp, f.path(keyFile)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return &FileError{File: f.path(keyFile), Msg: "the key of the certificate authority cannot be put into place", Err: err}
 	}
 	return system.SyncFolder(f.dir)

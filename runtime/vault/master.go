@@ -122,7 +122,7 @@ func WriteOnce(path string, data []byte) error {
 		return err
 	}
 	defer func() { _ = system.Remove(name) }()
-	if err := os.Link(name, path); err != nil {
+	if err := system.Entitle(name, path); err != nil {
 		return err
 	}
 	return system.SyncFolder(dir)

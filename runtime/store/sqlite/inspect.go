@@ -137,7 +137,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 	if err := made.Damage(); err != nil {
 		return err
 	}
-	if err := os.Link(temporary, to); err != nil {
+	if err := system.Entitle(temporary, to); err != nil {
 		return unsafeFile(to, "it cannot be given its name", "name a file that is not there, on a local disk", err)
 	}
 	return system.SyncFolder(filepath.Dir(to))

@@ -158,7 +158,7 @@ func ensure(ctx context.Context, path string, create bool) error {
 }
 
 // build makes a database that is complete before it has its name, so that a
-// crash or a second process never shows half of one. Whoever links first wins.
+// crash or a second process never shows half of one. Whoever is first wins.
 func build(ctx context.Context, path string) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
 	if err != nil {
@@ -177,8 +177,8 @@ func build(ctx context.Context, path string) (err error) {
 	if err := errors.Join(fill(ctx, db, path), db.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return unsafeFile(path, "it cannot be given its name", "keep the home on a local disk", err)
+	if err := system.Entitle(temporary, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return unsafeFile(path, "it cannot be given its name", "keep the home on a disk of this machine: kimbap --home DIR, or KIMBAP_HOME", err)
 	}
 	return system.SyncFolder(filepath.Dir(path))
 }
