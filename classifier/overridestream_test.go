@@ -88,6 +88,7 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"multipart/form-data; boundary=b", part(named+`.method"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`$httpMethod"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`_method"x`, "DELETE"), true}, // PHP, Rack and most others end it at the quote
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name='_method'x", "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`_method"; "`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", part(named+`[_method]"`, "DELETE"), true}, // Rack
 		{"multipart/form-data; boundary=b", part(`Content-Disposition: form-data name="_method"`, "DELETE"), true},
@@ -105,6 +106,7 @@ func TestBodiesThatAskForAnotherMethodAsTheyPass(t *testing.T) {
 		{"multipart/form-data; boundary=b", part("X: y\n\n"+named+`_method"`, "DELETE"), true}, // to a reader that wants CRLF
 		{"multipart/form-data; boundary=b", part("X: y\r\r"+named+`_method"`, "DELETE"), true},
 		{"multipart/form-data; boundary=b", "preamble--b\r\n" + named + "_method\"\r\n\r\nDELETE", true},
+		{"multipart/form-data; boundary=b", part("Content-Disposition: form-data; name=", "_method"), false},
 		{"multipart/form-data; boundary=b", part(named+`method"`, "_method"), false},
 		{"multipart/form-data; boundary=b", part(named+`file"; filename="a.sql"`+"\r\nContent-Type: text/plain", "-- a comment\r\nCREATE TABLE x;\r\n\r\n"+named+`_method"`), false},
 		{"multipart/form-data; boundary=b", part(named+`file"; filename="a.js"`, "-->\n"+pad+"\n"+pad), false},
@@ -216,6 +218,33 @@ func besideWord(contentType []string, text string, size int) error {
 		first = err
 	}
 	return first
+}
+
+// A word of the query is found in a body of any kind, however long it is and whatever is
+// escaped of it, by POST and by PUT.
+func TestAWordOfTheQueryIsFoundInAnyBody(t *testing.T) {
+	const json, form, parts = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	escaped := func(form, word string) (out string) {
+		for _, c := range []byte(word) {
+			out += fmt.Sprintf(form, c)
+		}
+		return out
+	}
+	for _, word := range []string{"acl", "predefinedAcl", strings.Repeat("long", 20)} {
+		part := "--b\r\nContent-Disposition: form-data; name=%s\r\n\r\nx\r\n--b--\r\n"
+		for text, kind := range map[string]string{
+			`{"a":{},"` + word + `":1}`: json, `{"` + strings.ToUpper(word) + `":1}`: json, `{"` + escaped(`\u%04x`, word) + `":1}`: json,
+			word + "=1&": form, "a=1&" + escaped("%%%02X", word) + "=1&": form,
+			fmt.Sprintf(part, word): parts, fmt.Sprintf(part, `"`+word+`"`): parts, strings.Replace(fmt.Sprintf(part, "utf-8''"+escaped("%%%02X", word)), "name", "name*", 1): parts,
+		} {
+			for _, w := range []*OverrideWatch{WatchOverride([]string{kind}, "x", word), WatchWords([]string{kind}, "x", word)} {
+				var e *Error
+				if err := w.Look([]byte(text)); !errors.As(err, &e) || e.Reason != reasonAmbiguousParameter {
+					t.Errorf("%s %q: %v", kind, text, err)
+				}
+			}
+		}
+	}
 }
 
 // wide is ASCII with so many bytes for each letter.

@@ -243,6 +243,7 @@ func TestACharsetThatSomeReadersFindIsOne(t *testing.T) {
 		form + `; x=";charset=utf-16be;"`: true, form + `; x="charset=ibm037"`: true, form + `; mycharset=utf-16`: true,
 		json + `; x=";charset=utf-7;"`: true, json + `; charset=utf-8; x="charset=utf-16"`: true,
 		json + `; profile="https://charset.test/"`: false, form + `; x="charset=utf-8"`: false,
+		json + "; charset": true, json + `; x="charset`: true, json + `; x=charset`: false,
 	} {
 		text := "%00k%00i%00n%00d=a"
 		if strings.HasPrefix(kind, json) {

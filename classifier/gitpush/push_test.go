@@ -49,6 +49,7 @@ func TestEveryRefOfAPushIsReadOrThePushRefused(t *testing.T) {
 		"blank in name":          {pkt(idA+" "+idB+" refs/heads/x y"+caps) + "0000", "-"},
 		"line in name":           {pkt(idA+" "+idB+" refs/heads/x\nrefs/heads/main"+caps) + "0000", "-"},
 		"dots":                   {pkt(idA+" "+idB+" refs/heads/../heads/main"+caps) + "0000", "-"},
+		"end of a lock":          {pkt(idA+" "+idB+" refs/heads/main.lock"+caps) + "0000", "-"},
 		"slashes":                {pkt(idA+" "+idB+" refs/heads//main"+caps) + "0000", "-"},
 		"not UTF-8":              {pkt(idA+" "+idB+" refs/heads/\xff"+caps) + "0000", "-"},
 		"delimiter":              {"0001", "-"}, "empty line": {"0004", "-"}, "signed length": {"+00f", "-"}, "not hex": {"00zz", "-"},
@@ -79,6 +80,11 @@ func TestEveryRefOfAPushIsReadOrThePushRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, c := range `~^:?*[\` + "\x7f\t" {
+		if refs, _ := Refs([]byte(pkt(idA+" "+idB+" refs/heads/a"+string(c)+"b"+caps) + "0000")); refs != nil {
+			t.Errorf("a name with %q is %v", c, refs)
+		}
 	}
 	if _, _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF)); err != io.ErrUnexpectedEOF {
 		t.Errorf("%v", err)
