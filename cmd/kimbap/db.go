@@ -181,6 +181,7 @@ valid again: revoke it once more.`,
 				}
 				return c.show(made, func() {
 					fmt.Fprintf(c.out, "%s: schema %d, %d bytes, sound\n", made.Path, made.Version, made.Size)
+					c.tellOpen(made.Path, "credentials in it are sealed, the rest is not")
 					if file := a.SealedIn(); file != "" {
 						c.say("the vault is locked: the copy opens with %s and the PIN only; keep that file too, or copy after kimbap unlock", printable(file))
 					}

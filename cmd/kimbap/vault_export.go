@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -64,6 +65,7 @@ to write it in clear. It goes to stdout, or with --out to a new file.`,
 				}
 				return c.show(map[string]any{"file": out, "names": names}, func() {
 					fmt.Fprintf(c.out, "wrote %s, encrypted, to %s\n", count(len(names), "credential"), out)
+					c.tellOpen(out, "credentials in it are encrypted, but a passphrase can be guessed")
 				})
 			})
 		},
@@ -97,7 +99,22 @@ func writeNew(path string, data []byte) error {
 		return err
 	}
 	_, err = file.Write(data)
-	return errors.Join(err, file.Sync(), file.Close())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		_ = os.Remove(path) // a part of it opens nothing, and would be in the way of the next try
+	}
+	return err
+}
+
+// tellOpen says of a file that was written for its owner only where others can read it all
+// the same: sticks, cards and many shares keep no permissions.
+func (c *cli) tellOpen(path, holds string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return
+	}
+	if how := system.Exposed(path, info); how != "" {
+		c.say("other users can read %s (%s): %s. Keep it where they cannot", printable(path), printable(how), holds)
+	}
 }
 
 // readPassphrase takes a passphrase from a file of its owner's alone or a prompt, which a new one

@@ -85,11 +85,7 @@ func (f Folder) Check(uid int) error {
 		return fmt.Errorf("home: %w", err)
 	}
 	if how := system.Exposed(f.Dir, info); how != "" {
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonOpenHome,
-			Msg:  fmt.Sprintf("%s can be read by other users (%s)", f.Dir, how),
-			Hint: system.Repair(f.Dir, true),
-		}
+		return f.exposed(how, system.Private)
 	}
 	return nil
 }
@@ -183,7 +179,7 @@ func (f Folder) Create() (bool, error) {
 	fresh := !f.Exists()
 	var err error
 	if fresh {
-		err = system.Private(f.Dir) // one that was there may be open
+		err = f.begin(system.Private)
 	}
 	for _, dir := range []string{f.Services(), f.Audit(), f.State()} {
 		if err == nil {
@@ -204,6 +200,10 @@ func (f Folder) Create() (bool, error) {
 }
 
 func cannotMake(err error) error {
+	var known *runtime.Error
+	if errors.As(err, &known) {
+		return err
+	}
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome, Msg: "the home cannot be made: " + err.Error(),
 		Hint: "choose another place: kimbap --home DIR, or KIMBAP_HOME",
