@@ -131,7 +131,7 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 // openBy opens as much of the home as open does.
 func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error) (*app.App, error) {
 	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.homeDir(), c.env, c.flags, c.uid, c.asTenant(), c.executable
-	o.Nameless = c.nameless
+	o.Nameless, o.Version = c.nameless, currentVersion().String()
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	if info, err := os.Stat(o.Home); err == nil && !info.IsDir() {

@@ -163,6 +163,9 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 	if said := app.RestartFor(p); said != "" {
 		line("", "%s", said)
 	}
+	if said := app.VersionOf(p, currentVersion().String()); said != "" {
+		line("", "%s", said)
+	}
 	for _, n := range p.Notify {
 		if n.Problem != "" {
 			line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)

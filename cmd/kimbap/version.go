@@ -66,6 +66,19 @@ func (c *cli) showBill(path string) error {
 	return c.show(b, func() { fmt.Fprint(c.out, b) })
 }
 
+// String tells a build from another one, as far as it is known; else it is "".
+func (v versionInfo) String() string {
+	switch {
+	case v.Version != "devel":
+		return v.Version
+	case v.Commit == "":
+		return ""
+	case v.Modified:
+		return fmt.Sprintf("devel %.12s, changed", v.Commit)
+	}
+	return fmt.Sprintf("devel %.12s", v.Commit)
+}
+
 func currentVersion() versionInfo {
 	v := versionInfo{Version: version, Go: goruntime.Version(), Platform: goruntime.GOOS + "/" + goruntime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

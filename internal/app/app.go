@@ -68,6 +68,7 @@ type Options struct {
 	Only   []string         // load these services and those of their hosts, if there are such and no project; nil loads all
 	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 
+	Version    string // of this program, which is compared with that of those that run; "": not known
 	Executable string // this program's own file, which also runs the workers of scripts; "": no scripts
 	Ahead      *Ahead // the worker of a script, if one was started already; its maker stops it
 	// StartLocked opens a used vault whose master key is missing, or that its owner

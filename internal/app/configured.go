@@ -122,14 +122,35 @@ func restartFor(keys []string, of *Running) string {
 	if len(keys) == 0 {
 		return ""
 	}
-	how := "start it anew"
-	if of != nil {
-		switch of.Kind {
+	return "config.yaml has another " + strings.Join(keys, ", ") + ", which wants a restart: " + startAnew(of)
+}
+
+// startAnew is how such a process is started again.
+func startAnew(r *Running) string {
+	if r != nil {
+		switch r.Kind {
 		case roster.Proxy, roster.API, roster.MCP, roster.Daemon, roster.Console:
-			how = "end it and run: kimbap " + string(of.Kind)
+			return "end it and run: kimbap " + string(r.Kind)
 		}
 	}
-	return "config.yaml has another " + strings.Join(keys, ", ") + ", which wants a restart: " + how
+	return "start it anew"
+}
+
+// VersionOf is what is said of a process that runs another version than the one that looks,
+// as after an update: it does not take up a program as it does a file. "" where it is the
+// same, or either is not known.
+func VersionOf(r *Running, ours string) string {
+	if said := otherVersion(r, ours); said != "" {
+		return said + ": " + startAnew(r)
+	}
+	return ""
+}
+
+func otherVersion(r *Running, ours string) string {
+	if r.Version == ours || r.Version == "" || ours == "" {
+		return ""
+	}
+	return "it is kimbap " + r.Version + ", and this is " + ours
 }
 
 // RestartFor is what is said of a process whose configuration wants a restart, "" where it

@@ -155,6 +155,9 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	if p := running[0].Problem; p != "" {
 		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}
 	}
+	if said := otherVersion(&running[0], a.o.Version); said != "" {
+		return Finding{"proxy", "warn", "the proxy at " + running[0].Listen + " is of another version: " + said, startAnew(&running[0])}
+	}
 	if running[0].NeedsPass {
 		return Finding{"proxy", "ok", "http://" + running[0].Listen + ", for programs that show the token which kimbap env prints", ""}
 	}

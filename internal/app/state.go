@@ -42,7 +42,7 @@ func RunningOver(dir string) []Running {
 func (a *App) states() roster.Folder { return roster.Folder(a.home.State()) }
 
 func (a *App) addState(kind roster.Kind, listen string) {
-	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.self.Name(), Listen: listen, Started: a.o.Clock().UTC(), Slot: a.trail.Slot()})
+	a.running.Store(&Running{Kind: kind, PID: os.Getpid(), Holder: a.self.Name(), Version: a.o.Version, Listen: listen, Started: a.o.Clock().UTC(), Slot: a.trail.Slot()})
 	a.writeState()
 }
 

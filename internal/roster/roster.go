@@ -40,7 +40,8 @@ const (
 type Running struct {
 	Kind    Kind            `json:"kind"` // the one in the file's name counts
 	PID     int             `json:"pid"`
-	Holder  string          `json:"holder"` // as of [home.Self]
+	Holder  string          `json:"holder"`            // as of [home.Self]
+	Version string          `json:"version,omitempty"` // of its program
 	Listen  string          `json:"listen"`
 	Also    []string        `json:"also_listen,omitempty"` // its other addresses: for operators, for scripts
 	Started time.Time       `json:"started"`

@@ -66,6 +66,7 @@ type Options struct {
 	Locked   bool             // start without the master key, until [Kimbap.PutKeyBack]
 	Nameless bool             // the kernel says of no connection whose it is
 	Clock    func() time.Time // of its Apps; nil: time.Now
+	Version  string           // of its Apps' program
 	Bare     bool             // compare no message with its declared changes, as in a home of users
 	Upstream servicestest.Options
 	Serve    app.ServeOptions
@@ -84,6 +85,7 @@ type Kimbap struct {
 	scripts  string
 	nameless bool
 	clock    func() time.Time
+	version  string
 }
 
 // New starts a kimbap that ends with the test.
@@ -93,7 +95,7 @@ func New(t testing.TB, o Options) *Kimbap {
 		o.Services = []string{Notes}
 	}
 	o.Upstream.Hosts = append(o.Upstream.Hosts, Host, "*.test", "*.notes.test")
-	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts, nameless: o.Nameless, clock: o.Clock}
+	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts, nameless: o.Nameless, clock: o.Clock, version: o.Version}
 	k.Furnish(t, o)
 	if o.Locked {
 		if err := os.Rename(filepath.Join(k.Dir, "master.key"), filepath.Join(k.Dir, "aside.key")); err != nil {
@@ -244,7 +246,7 @@ func (k *Kimbap) open(slot string, tenant runtime.Tenant, create bool) (*app.App
 	o := OptionsOver(k.Dir, slot, k.Log, create)
 	o.StartLocked = slot != "" // what serves
 	o.Tenant = tenant
-	o.Executable, o.Nameless = k.scripts, k.nameless
+	o.Executable, o.Nameless, o.Version = k.scripts, k.nameless, k.version
 	if k.clock != nil {
 		o.Clock = k.clock
 	}

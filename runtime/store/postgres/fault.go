@@ -55,6 +55,9 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 	case "42501":
 		return db.access("its user may not do that ("+doing+")", "let the user own the schema "+home+", or the tables in it", said)
 	case "3F000", "42P01", "42703":
+		if outgrown := db.outgrown(said); outgrown != nil {
+			return outgrown
+		}
 		return db.strange("tables of kimbap are missing", said)
 	}
 	switch {
@@ -67,6 +70,23 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
 		Msg:  fmt.Sprintf("the database of the shared store did not do its work (%s)", doing),
 		Hint: "look in its log", Err: db.named(said),
+	}
+}
+
+// outgrown is the error of a process that was there before a newer kimbap brought the tables
+// up to date, nil where that is not so.
+func (db *DB) outgrown(why error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), glance)
+	defer cancel()
+	version := 0
+	texts, err := migrations()
+	if err != nil || db.pool.QueryRow(ctx, "SELECT max(version) FROM schema_version").Scan(&version) != nil || version <= len(texts) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  fmt.Sprintf("a newer kimbap has brought the database of the shared store up to date, to schema version %d; this one, which still runs, knows versions up to %d", version, len(texts)),
+		Hint: "end this kimbap and start the newer one", Err: db.named(why),
 	}
 }
 

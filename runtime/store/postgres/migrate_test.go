@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/store/postgres/postgrestest"
 )
@@ -87,4 +89,23 @@ func shape(t *testing.T, server *postgrestest.Server, database string) string {
 		t.Fatal(len(all), err)
 	}
 	return strings.Join(all, "\n")
+}
+
+// A process that was there before a newer kimbap changed the tables says that.
+func TestTablesThatWereBroughtUpToDateMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line, name := server.Line(t), server.Database(t)
+	db := opened(t, line.DSN(name), true)
+	server.Exec(t, name, "ALTER TABLE kimbap.limits RENAME TO bounds")
+	take := func() *runtime.Error {
+		return runtime.AsError(db.ChangeLimit(t.Context(), "a", func(full time.Time) time.Time { return full.Add(time.Second) }))
+	}
+	if e := take(); !strings.Contains(e.Msg, "tables of kimbap are missing") {
+		t.Errorf("tables that somebody else changed: %q", e.Msg)
+	}
+	server.Exec(t, name, "INSERT INTO kimbap.schema_version (version) VALUES (999)")
+	if e := take(); !strings.Contains(e.Msg, "to schema version 999") || !strings.Contains(e.Hint, "start the newer one") || e.Reason != runtime.ReasonStorageUnavailable {
+		t.Errorf("tables of a newer one: %q, %q, %q", e.Msg, e.Hint, e.Reason)
+	}
 }

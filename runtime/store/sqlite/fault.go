@@ -70,10 +70,33 @@ func (db *DB) fault(doing string, err error) error {
 	case codes.SQLITE_INTERRUPT:
 		return fmt.Errorf("%s: %w", doing, context.Canceled)
 	}
+	if outgrown := db.outgrown(err); outgrown != nil {
+		return outgrown
+	}
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
 		Msg:  fmt.Sprintf("the database %s did not do its work (%s)", db.path, doing),
 		Hint: "check the disk's free space and the file's owner", Err: err,
+	}
+}
+
+// glance is how long what is only said better may take.
+const glance = 250 * time.Millisecond
+
+// outgrown is the error of a process that was there before a newer kimbap brought the tables
+// up to date, nil where that is not so. SQLite says only that one has no such column.
+func (db *DB) outgrown(why error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), glance)
+	defer cancel()
+	var version int
+	texts, err := migrations()
+	if err != nil || db.reader.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version) != nil || version <= len(texts) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable,
+		Msg:  fmt.Sprintf("a newer kimbap has brought the database %s up to date, to schema version %d; this one, which still runs, knows versions up to %d", db.path, version, len(texts)),
+		Hint: "end this kimbap and start the newer one", Err: why,
 	}
 }
 

@@ -98,6 +98,25 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
+// A process that was there before a newer kimbap changed the tables says that, and not what
+// SQLite says.
+func TestTablesThatWereBroughtUpToDateMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kimbap.db")
+	db := opened(t, path, true)
+	other := raw(t, path)
+	statement(t, other, "ALTER TABLE limits RENAME TO bounds")
+	take := func() *runtime.Error {
+		return runtime.AsError(db.ChangeLimit(t.Context(), "a", func(full time.Time) time.Time { return full.Add(time.Second) }))
+	}
+	if e := take(); !strings.Contains(e.Msg, "did not do its work") {
+		t.Errorf("tables that somebody else changed: %q", e.Msg)
+	}
+	statement(t, other, "PRAGMA user_version = 999")
+	if e := take(); !strings.Contains(e.Msg, "to schema version 999") || !strings.Contains(e.Hint, "start the newer one") || e.Reason != runtime.ReasonStorageUnavailable {
+		t.Errorf("tables of a newer one: %q, %q, %q", e.Msg, e.Hint, e.Reason)
+	}
+}
+
 // FP-002 and the fault table: a file that is not sound, not private or not
 // there is refused by name, and nothing is made in its place.
 func TestRefuses(t *testing.T) {
