@@ -153,6 +153,16 @@ func (v *verifier) begin(number int) int {
 	return number
 }
 
+// passCut makes the verifier ready for the first record of all if it is from behind the cut,
+// though a file before the cut is there: one with no record of what was given up, which
+// could stand there in the place of records that were not.
+func (v *verifier) passCut(seq uint64) {
+	if cut := v.claims.cut; cut != nil && v.skip && v.Records == 0 && v.Last < cut.Sequence && seq > cut.Sequence {
+		v.start(cut)
+		v.skip = false
+	}
+}
+
 // start takes the record before a cut for read.
 func (v *verifier) start(cut *checkpoint.Cut) {
 	if sum, err := hex.DecodeString(cut.Hash); err == nil && len(sum) == len(v.hash) {

@@ -190,6 +190,7 @@ func (v *verifier) record(line []byte, at place) {
 		return
 	}
 	at.seq = link.Sequence
+	v.passCut(at.seq)
 	switch linked := link.Previous == v.hash; {
 	case link.Sequence > v.Last+1 && !v.skip:
 		v.gaps = append(v.gaps, gap{v.Last + 1, link.Sequence - 1, len(v.Problems)})

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
@@ -97,6 +100,66 @@ func TestRetentionKeepsTheChain(t *testing.T) {
 	}
 	if report, err = proof.Verify(t.Context(), dir, proof.Trust{Key: public(t)}); err != nil || report.OK {
 		t.Errorf("more than was given up is gone: %v\n%s", err, report)
+	}
+}
+
+// A file from before what was given up may stand there still, but it is no place behind which
+// records can be missing: the first one that is left follows the last that was given up.
+func TestAFileFromBeforeTheCutHidesNothing(t *testing.T) {
+	for name, tamper := range map[string]func(left []string, before string) error{
+		"emptied": func(left []string, before string) error {
+			err := os.WriteFile(before, nil, 0o600)
+			for _, file := range left[:len(left)-1] {
+				err = errors.Join(err, os.Truncate(file, 0))
+			}
+			return err
+		},
+		"moved up": func(left []string, before string) error {
+			err := os.Remove(left[0])
+			for i, to := range append([]string{before}, left[:len(left)-2]...) {
+				err = errors.Join(err, os.Rename(left[i+1], to))
+			}
+			return err
+		},
+	} {
+		dir, clock := t.TempDir(), runtimetest.NewClock()
+		o := audittest.Options(dir)
+		o.Clock, o.SegmentSize = clock.Now, 1
+		l := audittest.Open(t, o)
+		w := newWitness(t, witness.Options{Dir: dir, Own: l, Clock: clock.Now, Keep: time.Hour})
+		events := func() {
+			for i := range 4 {
+				if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		events()
+		clock.Advance(2 * time.Hour)
+		sign(t, w)
+		events()
+		sign(t, w)
+		audittest.Shut(t, l)
+		left, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+		if err != nil || len(left) < 4 {
+			t.Fatal(left, err)
+		}
+		number, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(left[0]), ".jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := filepath.Join(dir, "proxy", segment.Name(number-1))
+		trust := proof.Trust{Key: public(t)}
+		if report, err := proof.Verify(t.Context(), dir, trust); err != nil || !report.OK || report.Slots[0].GivenUp == 0 {
+			t.Fatalf("%s: before: %v\n%s", name, err, report)
+		}
+		if err := tamper(left, before); err != nil {
+			t.Fatal(err)
+		}
+		report, err := proof.Verify(t.Context(), dir, trust)
+		if first, bad := report.First(); err != nil || !bad || first.Kind != proof.ProblemRemoved {
+			t.Errorf("%s: %v, %+v\n%s", name, err, first, report)
+		}
 	}
 }
 
