@@ -20,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/notices"
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/pass"
+	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/internal/waiting"
@@ -157,6 +158,7 @@ type App struct {
 	unread      error                         // of the configuration, with Options.Emergency; nil: none
 	notice      string                        // for the person at the terminal; "": nothing
 	fault       error                         // of policy and services, with Options.Despite; nil: none
+	pulse       resource.Pulse                // whether this process stood still
 	restart     atomic.Pointer[[]string]      // keys of the configuration that want one; nil: none
 	health      atomic.Pointer[string]        // last reload error, nil when well
 	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch

@@ -64,7 +64,7 @@ func (a *App) openLimits(context.Context) (err error) {
 }
 
 func (a *App) openIdentity(context.Context) (err error) {
-	a.identity, err = identity.New(identity.Options{Store: a.store, Clock: a.o.Clock})
+	a.identity, err = identity.New(identity.Options{Store: a.store, Clock: a.o.Clock, Current: a.abreast})
 	return err
 }
 
@@ -101,7 +101,7 @@ func (a *App) openTrail(ctx context.Context) error {
 }
 
 func (a *App) openConnector(context.Context) (err error) {
-	var opens runtime.Vault = a.vault
+	var opens runtime.Vault = longLived{a}
 	if a.o.Slot == "" {
 		opens = shortLived{a}
 	}

@@ -25,6 +25,7 @@ const watchEvery = 250 * time.Millisecond
 func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	ctx = context.WithValue(ctx, looking{}, true)
 	counter := a.followStore(ctx, unknownChange) // since the home was opened somebody may have changed what was read
 	looks := 0
 	files, last, trail := a.files, a.files, ""
@@ -39,6 +40,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			forced = true
 		case <-tick.C:
 		}
+		looked := a.pulse.Looks()
 		counter = a.followStore(ctx, counter)
 		// A file that changes from one look to the next is still being written: half
 		// of a policy can be a valid one that allows more.
@@ -46,6 +48,9 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		if forced || now != files && now == last {
 			files = a.reload(ctx, f)
 			a.tookUp(files.home)
+			looked()
+		} else if now == files {
+			looked()
 		}
 		last = now
 		if a.Locked() != nil {
@@ -71,6 +76,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
+	done.Go(func() { a.pulse.Keep(ctx) })
 	done.Go(func() { a.watch(ctx, kick, f) })
 	done.Go(func() { a.keepUses(ctx) })
 	done.Go(func() { a.keepTold(ctx) })

@@ -16,6 +16,10 @@ type Options struct {
 	Store  Store
 	Clock  func() time.Time
 	MaxTTL time.Duration // longest life of a token; 0: 30 days
+
+	// Current is asked before anybody is identified. It returns when what is remembered is as
+	// new as may be expected, or forgotten ([Identity.Forget]). nil: it always is.
+	Current func(context.Context)
 }
 
 // Identity identifies callers. It is safe for concurrent use. Tokens that were
@@ -67,6 +71,9 @@ func (i *Identity) now() time.Time {
 // a bad one is refused also when the peer is the owner. A source that shows many
 // that nobody knows is told to wait (CodeRateLimited).
 func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
+	if i.o.Current != nil {
+		i.o.Current(ctx)
+	}
 	if !caller.Token.Empty() {
 		return i.byToken(ctx, caller.Token, caller.Source, i.find)
 	}

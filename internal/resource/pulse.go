@@ -1,0 +1,102 @@
+package resource
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A process may stand still for hours: its machine sleeps, its container is paused, somebody
+// sent it SIGSTOP. What it remembers is then as old, and nobody tells it.
+const (
+	beatEvery = 250 * time.Millisecond
+	stoodFor  = time.Second // without a beat
+)
+
+// Pulse tells that this process stood still to those who go on before somebody has looked for
+// what was changed meanwhile. Of a zero Pulse, which nobody keeps, nobody waits for anything. It
+// is safe for concurrent use.
+type Pulse struct {
+	beat   atomic.Pointer[time.Time] // the last one; nil: nobody keeps it
+	late   atomic.Bool               // behind is there; set before a beat that comes later
+	mu     sync.Mutex
+	behind chan struct{} // closed by the first look after it stood still; nil: it did not
+}
+
+// Keep keeps the pulse until ctx ends. Who looks says so by [Pulse.Looks] meanwhile.
+func (p *Pulse) Keep(ctx context.Context) {
+	p.feel(time.Now())
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			p.looked(p.feel(time.Now()))
+			p.beat.Store(nil)
+			return
+		case <-tick.C:
+			p.feel(time.Now())
+		}
+	}
+}
+
+// stood reports whether there was no beat for too long. The monotonic clock stands still while
+// a machine sleeps; that of the wall may be set back.
+func stood(beat, now time.Time) bool {
+	return now.Sub(beat) > stoodFor || now.Round(0).Sub(beat.Round(0)) > stoodFor
+}
+
+// feel is a beat. It returns what the first look closes, nil when nobody has to wait for one.
+func (p *Pulse) feel(now time.Time) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if beat := p.beat.Load(); p.behind == nil && beat != nil && stood(*beat, now) {
+		p.behind = make(chan struct{})
+		p.late.Store(true)
+	}
+	p.beat.Store(&now)
+	return p.behind
+}
+
+// Current returns true when what this process remembers is no older than a look: at once, or,
+// when it stood still, after the next look. False says that there was none for as long as most.
+func (p *Pulse) Current(ctx context.Context, most time.Duration) bool {
+	beat, now := p.beat.Load(), time.Now()
+	if beat == nil || !p.late.Load() && !stood(*beat, now) {
+		return true
+	}
+	behind := p.feel(now)
+	if behind == nil {
+		return true
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-behind:
+		return true
+	case <-ctx.Done():
+	case <-late.C:
+	}
+	return false
+}
+
+// Looks begins a look for what others changed. Call done when what was found is taken up: who
+// waits goes on then. A look that the process stood still in is none for them.
+func (p *Pulse) Looks() (done func()) {
+	if p.beat.Load() == nil {
+		return func() {}
+	}
+	behind := p.feel(time.Now())
+	return func() { p.looked(behind) }
+}
+
+func (p *Pulse) looked(behind chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if behind != nil && behind == p.behind {
+		close(behind)
+		p.behind = nil
+		p.late.Store(false)
+	}
+}
