@@ -97,3 +97,57 @@ func TestAFullDiskIsSaidToBeThatAndHindersNoLock(t *testing.T) {
 		t.Errorf("the log repeats itself: %s", said)
 	}
 }
+
+// outOfFiles is the same on a disk that has room, and takes no more files.
+const outOfFiles = `
+mount -t tmpfs -o size=16m,nr_inodes=100 disk "$1"; cd "$1"
+export KIMBAP_HOME="$1/home"
+kimbap service install "$2"
+echo sk-live-stored-5f1b8f0e6f6c4a50 | kimbap link notes --no-check
+i=0; while (: >"fill$i") 2>/dev/null; do i=$((i + 1)); done
+try() { echo "# $*"; kimbap "$@" 2>&1 </dev/null && echo "exit 0" || echo "exit $?"; }
+try token create --agent a --scope 'notes.*'
+try lock --for 8h
+rm fill1 fill2 fill3
+try doctor
+rm fill*
+echo "# room"
+try status
+try unlock
+try call notes.list-notes --dry-run
+`
+
+// A disk on which no more files can be made is said to be that, however much room it has, and
+// hinders no lock either.
+func TestADiskThatTakesNoMoreFilesIsSaidToBeThatAndHindersNoLock(t *testing.T) {
+	t.Parallel()
+	notes, err := filepath.Abs("testdata/notes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-ec", outOfFiles, "sh", t.TempDir(), notes)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	of := func(from string) string {
+		_, after, _ := strings.Cut(string(out), "# "+from)
+		what, _, _ := strings.Cut(after, "\n# ")
+		return what
+	}
+	for command, wants := range map[string][]string{
+		"token create": {"cannot be written", "has no inodes left for new files (0; df -i): remove some files, and try again"},
+		"lock":         {"the vault is closed for all that runs over this home", "no room to write its end: kimbap unlock ends it"},
+		"doctor":       {"fail  disk ", "has room, but no inodes left for new files", "remove files there"},
+		"status":       {"locked by its owner"},
+		"unlock":       {"unlocked\nexit 0"},
+		"call":         {"exit 0"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(of(command), want) {
+				t.Errorf("%s: no %q in %s", command, want, of(command))
+			}
+		}
+	}
+}

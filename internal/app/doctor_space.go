@@ -21,6 +21,9 @@ func (a *App) doctorSpace(context.Context) Finding {
 		case nearlyFull(free, size):
 			return Finding{"disk", "warn", fmt.Sprintf("the disk of %s is nearly full: %d MiB of %d are free", dir, free>>20, size>>20), "make room there"}
 		}
+		if left, limited := home.Names(dir); limited && left < home.LeastNames {
+			return Finding{"disk", "fail", fmt.Sprintf("the disk of %s has room, but no inodes left for new files (%d; df -i)", dir, left), "remove files there"}
+		}
 		if !known || free < least {
 			least, known = free, true
 		}

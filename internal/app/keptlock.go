@@ -85,7 +85,8 @@ func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.E
 }
 
 // keepLock writes an order into the file. A disk without room for it, which an agent may have
-// filled, hinders no lock: a file without content needs none, and is an order without an end.
+// filled, hinders no lock: a file without content needs none, and is an order without an end. The
+// caller has the lock of the keys, which is such a file.
 // bare reports that it is one.
 func (a *App) keepLock(l vault.Lock) (bare bool, err error) {
 	text, err := json.Marshal(l)
@@ -94,6 +95,9 @@ func (a *App) keepLock(l vault.Lock) (bare bool, err error) {
 	}
 	if err = home.Replace(a.home.KeptLock(), text, 0o600); system.Full(err) {
 		bare, err = true, os.WriteFile(a.home.KeptLock(), nil, 0o600)
+	}
+	if system.Full(err) { // no inode is left: an empty file that is there gets the name, and is made anew when there is
+		err = os.Rename(a.home.KeyLock(), a.home.KeptLock())
 	}
 	return bare, errors.Join(err, system.SyncFolder(a.home.Dir))
 }

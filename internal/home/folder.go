@@ -224,6 +224,9 @@ func (f Folder) hindrance(uid int) string {
 	if free, _, err := Space(f.Dir); err == nil && free < LeastSpace {
 		return fmt.Sprintf("the disk of %s has %d KiB left: make room, and try again", f.Dir, free>>10)
 	}
+	if left, limited := Names(f.Dir); limited && left < LeastNames {
+		return fmt.Sprintf("the disk of %s has no inodes left for new files (%d; df -i): remove some files, and try again", f.Dir, left)
+	}
 	return ""
 }
 
@@ -240,3 +243,7 @@ func (f Folder) Hindered(err error, uid int) error {
 // LeastSpace is what the database wants at least to be opened, in bytes: its log and
 // its shared memory.
 const LeastSpace = 256 << 10
+
+// LeastNames is how many new files a command wants at least: two of the database and what it
+// writes beside a file to replace it.
+const LeastNames = 4

@@ -12,3 +12,13 @@ func Space(dir string) (free, size uint64, err error) {
 	}
 	return uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize), nil
 }
+
+// Names returns how many more files the disk of a folder takes, whatever room it has; false where
+// that is not limited, or not known.
+func Names(dir string) (left uint64, limited bool) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil || s.Files == 0 {
+		return 0, false
+	}
+	return uint64(s.Ffree), true
+}
