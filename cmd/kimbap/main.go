@@ -30,8 +30,16 @@ func main() {
 	c.leave(run(c))
 }
 
-// executable is this program's own file: it runs the workers of scripts too.
+// ownFile is the file that runs, on Linux, also when an update has put another one in its place
+// or has removed it.
+const ownFile = "/proc/self/exe"
+
+// executable is this program's own file: it runs the workers of scripts too, which have to be of
+// the same version.
 func executable() string {
+	if _, err := os.Stat(ownFile); err == nil {
+		return ownFile
+	}
 	path, err := os.Executable()
 	if err != nil {
 		return "" // script mode says that it has none

@@ -35,7 +35,7 @@ fingerprint.`,
 		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap/token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Self = []string{"/proc/self/exe", "_cover"}
+			o.Self = []string{ownFile, "_cover"}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, os.Stdout, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", c.atHome(line)) }
 			// Behind the cover the program is in a user namespace of its own, which

@@ -33,6 +33,7 @@ const reserved = 4 << 30
 // confineSystem gives up files, limits, privileges and nearly all system calls, in
 // this order: each step needs calls that the last one forbids.
 func confineSystem(s Settings) (frame.Level, error) {
+	_ = os.WriteFile("/proc/self/comm", []byte("kimbap"), 0) // for who looks: else it has the last part of the path that it was started by
 	if err := closeInherited(); err != nil {
 		return "", fmt.Errorf("close inherited files: %w", err)
 	}
