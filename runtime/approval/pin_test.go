@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -216,6 +217,26 @@ func TestStoredPINsAreBound(t *testing.T) {
 	id := d.ask(t, critical())
 	_, err := d.yes(t, id, withPIN("abcdef"))
 	wantReason(t, err, runtime.ReasonTampered)
+}
+
+// forgetful is a store that keeps no PIN.
+type forgetful struct{ *memory }
+
+func (forgetful) PutPin(context.Context, approval.Pin) error { return errors.New("the disk is full") }
+
+// Nobody is told that a PIN is set which is not.
+func TestAPINThatIsNotKeptIsNotSet(t *testing.T) {
+	d := newDesk(t)
+	over, err := approval.New(approval.Options{
+		Store: forgetful{d.store}, Sealer: sealer{}, Clock: d.clock.now, Process: func() string { return "me" }, NewID: func() string { return "apr_1" },
+		Alive: func(string) bool { return true }, PinMemory: 64,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := over.SetPin(t.Context(), operator(me), runtime.DefaultTenant, approval.NewPin{PIN: runtime.NewSecret("123456")}); err == nil {
+		t.Error("it was said to be set")
+	}
 }
 
 // Who may set which PIN.

@@ -109,6 +109,7 @@ func TestOnlyTheRulesApproversDecide(t *testing.T) {
 	wantReason(t, err, runtime.ReasonWrongPIN)
 	_, err = d.yes(t, id, approval.Yes{As: "dora", PIN: runtime.NewSecret("pin of dora")})
 	wantReason(t, err, runtime.ReasonWrongPIN)
+	wantCode(t, err, runtime.CodeForbidden) // as of somebody who is there
 	if got, err := d.as(t, "bob", id); err != nil || got.By != "person:bob" || got.Presence != "pin" {
 		t.Errorf("%+v %v", got, err)
 	}

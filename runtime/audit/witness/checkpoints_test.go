@@ -137,8 +137,8 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 			if !bad || first.Kind != c.kind || first.Slot != c.slot || first.Sequence != c.seq {
 				t.Errorf("found %+v, want %s of record %d of %q\n%s", first, c.kind, c.seq, c.slot, report)
 			}
-			if strings.Contains(report.String(), "\nok") {
-				t.Errorf("said to be well:\n%s", report)
+			if text := report.String(); strings.Contains(text, "\nok") || !strings.Contains(text, string(first.Kind)+": ") || !strings.Contains(text, first.Msg) {
+				t.Errorf("said to be well, or not what is wrong:\n%s", text)
 			}
 		})
 	}
@@ -150,6 +150,12 @@ func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 	if err != nil || !report.OK || report.Anchor != proof.AnchoredOutside || report.Proven {
 		t.Errorf("%v\n%s", err, report)
 	}
+	if report.Checkpoint != 2 || report.Key == "" || report.At.IsZero() || !strings.HasSuffix(report.String(), "ok, anchored outside the home\n") {
+		t.Errorf("checkpoint %d of %s by %.8s\n%s", report.Checkpoint, report.At, report.Key, report)
+	}
+	if report, err := proof.Verify(t.Context(), dir, proof.Trust{}); err != nil || !strings.Contains(report.String(), "ok, anchored in the home: who can write there could cut both") {
+		t.Errorf("%v\n%s", err, report)
+	}
 	for _, s := range report.Slots {
 		if s.Anchored != s.Last {
 			t.Errorf("%s is anchored to %d of %d", s.Slot, s.Anchored, s.Last)
@@ -158,5 +164,21 @@ func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 	report, err = proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "empty"}}})
 	if err != nil || report.OK {
 		t.Errorf("an anchor without a checkpoint: %v\n%s", err, report)
+	}
+	older, err := os.ReadFile(filepath.Join(dir, "checkpoints.jsonl"))
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, "checkpoints.jsonl"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report, err := proof.Verify(t.Context(), dir, proof.Trust{}); err != nil || !report.OK || !strings.Contains(report.String(), "ok, not anchored: a tail that was cut off would not show") {
+		t.Errorf("without any: %v\n%s", err, report)
+	}
+	cutTail(t, segmentIn(dir, "proxy"), 1)
+	first, _, _ := bytes.Cut(older, []byte("\n"))
+	report, err = proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "newer", Data: line}, {Name: "older", Data: first}}})
+	if p, bad := report.First(); err != nil || !bad || !strings.HasPrefix(p.Msg, "record(s) 6 to 6 are missing from the end; checkpoint 2 in newer") || report.Checkpoint != 2 {
+		t.Errorf("an older anchor beside the newer: %v, %+v\n%s", err, p, report)
 	}
 }
