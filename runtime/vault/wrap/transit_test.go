@@ -189,7 +189,7 @@ func TestTransitWantsTLS(t *testing.T) {
 	for address, good := range map[string]bool{
 		"https://vault.example:8200": true, "http://127.0.0.1:8200": true, "http://[::1]:8200": true,
 		"http://192.0.2.1:8200": false, "ftp://127.0.0.1:8200": false, "https://vault.example:8200?x=1": false,
-		"http://vault.example:8200": false, "http://localhost.example": false, "vault.example": false, "": false, "https://u:p@vault.example": false,
+		"http://vault.example:8200": false, "http://localhost.example": false, "vault.example": false, "": false, "https://": false, "https:///v1": false, "https:8200": false, "https://u:p@vault.example": false,
 	} {
 		_, err := wrap.NewTransit(wrap.TransitOptions{Address: address, Key: "k", Token: runtime.NewSecret("t")})
 		if (err == nil) != good {

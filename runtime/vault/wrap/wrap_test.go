@@ -179,6 +179,24 @@ func TestEnvironmentKeys(t *testing.T) {
 	refusedAs(t, err, runtime.ReasonNoMasterKey)
 }
 
+// A mangled key in the environment is an error, and never another key or none.
+func TestAMangledKeyInTheEnvironmentIsRefused(t *testing.T) {
+	good := strings.Repeat("ab", 32)
+	for _, mangled := range []string{"x", good[1:], good + "a", strings.Repeat("zz", 32), " "} {
+		for _, e := range []wrap.Env{
+			{Key: runtime.NewSecret(mangled)}, {Key: runtime.NewSecret(good), Following: runtime.NewSecret(mangled)},
+			{Key: runtime.NewSecret(mangled), Following: runtime.NewSecret(good)},
+		} {
+			if keys, err := e.Keys(t.Context()); err == nil || len(keys) > 0 || len(mangled) > 1 && strings.Contains(err.Error(), mangled) {
+				t.Errorf("%.5q: %d keys, %v", mangled, len(keys), err)
+			}
+		}
+		if key, err := (wrap.Env{Following: runtime.NewSecret(mangled)}).Next(t.Context()); err == nil {
+			t.Errorf("%.5q follows as %v", mangled, key)
+		}
+	}
+}
+
 // A key command that does not do its work is a refusal that says so, and nothing
 // of what it printed; no key of it is kept.
 func TestBrokenKeyCommands(t *testing.T) {
