@@ -266,6 +266,14 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// A key that could not be kept is none: what is sealed under it would be lost.
+func TestAKeyThatCannotBeKeptIsNone(t *testing.T) {
+	w := wrap.Service{Path: filepath.Join(t.TempDir(), "none", "master.wrapped"), Cipher: command("good")}
+	if _, err := w.Next(t.Context()); runtime.CodeOf(err) != runtime.CodeVaultLocked {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+}
+
 func TestWrappedFileThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "master.wrapped")
