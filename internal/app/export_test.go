@@ -8,6 +8,12 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 )
 
+// KeptLock reports whether an order to lock is in force that the store does not have.
+func KeptLock(a *App) bool {
+	l, there := a.keptLock()
+	return there && a.inForce(l)
+}
+
 // LogOf returns what the App's log writes to.
 func LogOf(a *App) *LogWriter { return a.o.LogTo }
 

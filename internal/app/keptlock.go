@@ -24,6 +24,9 @@ import (
 // keptLock is the order in that file; there says whether there is one. One that cannot be
 // read is an order without an end.
 func (a *App) keptLock() (l vault.Lock, there bool) {
+	if _, err := os.Lstat(a.home.KeptLock()); errors.Is(err, fs.ErrNotExist) {
+		return l, false // which is known without a descriptor too, where none is left
+	}
 	text, err := os.ReadFile(a.home.KeptLock())
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, false

@@ -51,6 +51,8 @@ func fix(err error) string {
 		return "see to the required audit sink that fails, kimbap status says which one; what serves goes on by itself then, give any other command again"
 	case system.Full(err), errors.Is(err, syscall.EFBIG):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
+	case system.NoDescriptors(err):
+		return "let less be open at a time, or allow more: ulimit -n 65536"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return "make kimbap's audit folder writable for the user that runs kimbap"
 	case errors.Is(err, errClosed):
