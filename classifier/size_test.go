@@ -36,8 +36,12 @@ func TestALongOddPathIsReadInItsLength(t *testing.T) {
 	for _, c := range []struct{ first, more string }{
 		{"/", "a;"}, {"/a;x", "/a"}, {"/a", "/a;"}, {"/a", "/a%253Bb"}, {"/a", "%3Fa"}, {"/a%3Fb", "%2Fa"}, {"/a%3F%", "25"}, {"/a", "/a%3Bb=c"},
 	} {
-		short, long := took(c.first+strings.Repeat(c.more, 1000)), took(c.first+strings.Repeat(c.more, 48_000))
-		if long > 120*short+500*time.Millisecond {
+		short, long := took(c.first+strings.Repeat(c.more, 1000)), time.Hour
+		slow := func() bool { return long > 120*short+500*time.Millisecond }
+		for looks := 0; looks < 5 && slow(); looks++ { // a machine that is busy may be slow more than once
+			long = min(long, took(c.first+strings.Repeat(c.more, 48_000)))
+		}
+		if slow() {
 			t.Errorf("48 times as much of %s%s takes %v, after %v", c.first, c.more, long, short)
 		}
 	}
