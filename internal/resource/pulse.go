@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // A process may stand still for hours: its machine sleeps, its container is paused, somebody
@@ -41,11 +43,8 @@ func (p *Pulse) Keep(ctx context.Context) {
 	}
 }
 
-// stood reports whether there was no beat for too long. The monotonic clock stands still while
-// a machine sleeps; that of the wall may be set back.
-func stood(beat, now time.Time) bool {
-	return now.Sub(beat) > stoodFor || now.Round(0).Sub(beat.Round(0)) > stoodFor
-}
+// stood reports whether there was no beat for too long.
+func stood(beat, now time.Time) bool { return system.Elapsed(beat, now) > stoodFor }
 
 // feel is a beat. It returns what the first look closes, nil when nobody has to wait for one.
 func (p *Pulse) feel(now time.Time) chan struct{} {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -84,14 +85,15 @@ type fetch struct {
 	seal  string // of the reference that it came by
 	value runtime.Secret
 	err   error
-	until time.Time
+	at    time.Time
+	keep  time.Duration // since then
 }
 
 func (f *fetched) get(at place, seal string, now time.Time) (fetch, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	got, ok := f.values[at]
-	return got, ok && got.seal == seal && now.Before(got.until)
+	return got, ok && got.seal == seal && system.Elapsed(got.at, now) < got.keep
 }
 
 func (f *fetched) put(at place, got fetch) {
@@ -157,7 +159,7 @@ func (v *Vault) fetchOnce(ctx context.Context, at place, o *opened) (value runti
 	if v.Locked() { // meanwhile
 		return runtime.Secret{}, v.locked()
 	}
-	v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock().Add(keep)})
+	v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock(), keep})
 	return value, err
 }
 

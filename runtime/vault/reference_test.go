@@ -54,12 +54,18 @@ func referenceRig(t testing.TB, s *store) rig {
 
 func fetcherRig(t testing.TB, s vault.Fetcher) rig {
 	t.Helper()
-	clock, memory := runtimetest.NewClock(), newMemory()
+	clock := runtimetest.NewClock()
+	return clockedRig(t, s, clock, clock.Now)
+}
+
+func clockedRig(t testing.TB, s vault.Fetcher, clock *runtimetest.Clock, now func() time.Time) rig {
+	t.Helper()
+	memory := newMemory()
 	key, err := vault.ParseMasterKey(keyA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := vault.New(vault.Options{Store: memory, Key: key, Clock: clock.Now, Fetch: s})
+	v, err := vault.New(vault.Options{Store: memory, Key: key, Clock: now, Fetch: s})
 	if err == nil {
 		err = v.Open(t.Context())
 	}
@@ -121,6 +127,23 @@ func TestReferencesAreFetchedForTheirTimeToLive(t *testing.T) {
 	}
 	if !live {
 		t.Error("the log would not hide a fetched value")
+	}
+}
+
+// Neither does the time that a machine sleeps make it longer.
+func TestAReferencedValueIsNotKeptForANight(t *testing.T) {
+	s := &store{value: canary}
+	now := time.Now()
+	r := clockedRig(t, s, nil, func() time.Time { return now })
+	r.refer(t, "n", time.Hour)
+	for _, c := range []struct {
+		slept time.Duration
+		asked int
+	}{{0, 1}, {59 * time.Minute, 1}, {8 * time.Hour, 2}} {
+		now = runtimetest.Asleep(now, c.slept)
+		if r.value(t, tenant, "n"); s.count() != c.asked {
+			t.Errorf("after %s asleep it was asked for %d times", c.slept, s.count())
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -40,12 +41,17 @@ type sessions struct {
 
 	mu      sync.Mutex
 	have    map[key]*session
-	invited key // the only link that opens something; zero: none
-	until   time.Time
+	invited key       // the only link that opens something; zero: none
+	asked   time.Time // when
 }
 
 func newSessions(clock func() time.Time) *sessions {
 	return &sessions{clock: clock, have: map[key]*session{}}
+}
+
+// over reports whether what began then has had its time, however much of it the machine slept.
+func (s *sessions) over(began time.Time, life time.Duration) bool {
+	return system.Elapsed(began, s.clock()) >= life
 }
 
 // unguessable is 256 bits for a cookie, a link or a form.
@@ -60,7 +66,7 @@ func (s *sessions) invite() string {
 	code := unguessable()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.invited, s.until = sha256.Sum256([]byte(code)), s.clock().Add(inviteLife)
+	s.invited, s.asked = sha256.Sum256([]byte(code)), s.clock()
 	return code
 }
 
@@ -68,7 +74,7 @@ func (s *sessions) invite() string {
 func (s *sessions) redeem(code string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.invited == (key{}) || sha256.Sum256([]byte(code)) != s.invited || !s.clock().Before(s.until) {
+	if s.invited == (key{}) || sha256.Sum256([]byte(code)) != s.invited || s.over(s.asked, inviteLife) {
 		return false
 	}
 	s.invited = key{}
@@ -79,7 +85,7 @@ func (s *sessions) redeem(code string) bool {
 func (s *sessions) stale() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.invited == (key{}) || s.clock().Before(s.until) {
+	if s.invited == (key{}) || !s.over(s.asked, inviteLife) {
 		return false
 	}
 	s.invited = key{}
@@ -116,7 +122,7 @@ func (s *sessions) makeRoom(most int, of func(*session) bool) {
 // sweep forgets sessions whose time is over.
 func (s *sessions) sweep() {
 	for k, one := range s.have {
-		if s.clock().Sub(one.born) >= sessionLife {
+		if s.over(one.born, sessionLife) {
 			delete(s.have, k)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // There are only so many sessions, and the oldest makes room; none outlives its time.
@@ -60,6 +61,24 @@ func TestOnlyTheNewestLinkOpens(t *testing.T) {
 	old, next := s.invite(), s.invite()
 	if s.redeem(old) || !s.redeem(next) || s.redeem(next) || s.redeem("") {
 		t.Error("another than the newest opens, or that not once")
+	}
+}
+
+// A session that was begun in the evening, and a link, are over in the morning: a machine that slept
+// makes neither longer.
+func TestSessionsAndLinksEndWhileAMachineSleeps(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := newSessions(func() time.Time { return now })
+	value, code := s.begin(runtime.Caller{}, "one"), s.invite()
+	now = runtimetest.Asleep(now, sessionLife)
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Cookie", "kimbap-console="+value)
+	if s.of(r, "kimbap-console") != nil {
+		t.Error("the session lives on")
+	}
+	if s.redeem(code) || !s.stale() {
+		t.Error("the link opens")
 	}
 }
 
