@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // What an upstream says of how long it keeps a connection holds with a margin, and
@@ -64,5 +66,31 @@ func TestNoWireIsLentInItsLastMoment(t *testing.T) {
 	r.put(last)
 	if r.take(s) != nil || !ended(gone) || r.kept.Load() != 0 {
 		t.Error("a wire that takes nothing more was kept")
+	}
+}
+
+// A wire that lay still while the machine slept is not lent: the timer that closes it stood still
+// as well, and its end says nothing where it was forgotten on the way.
+func TestNoWireIsLentAfterANight(t *testing.T) {
+	now := time.Now()
+	r := racks{clock: func() time.Time { return now }}
+	defer r.empty()
+	s := spot{scheme: "http", origin: origin{authority: "a.test:80"}}
+	for _, c := range []struct {
+		name, lease string
+		slept       time.Duration
+		lent        bool
+	}{
+		{"a moment", "", keptIdle - time.Second, true},
+		{"a night", "", 8 * time.Hour, false},
+		{"longer than the upstream keeps it", "timeout=5", 5 * time.Second, false},
+	} {
+		w, far := kept(t, s, 0)
+		w.lease.renew(http.Header{"Keep-Alive": {c.lease}})
+		r.put(w)
+		now = runtimetest.Asleep(now, c.slept)
+		if got := r.take(s); (got == w) != c.lent || !c.lent && !ended(far) {
+			t.Errorf("%s: lent: %v", c.name, got == w)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/services/rest/gulp"
 	"github.com/kimbap-run/kimbap/services/rest/witness"
@@ -283,11 +284,19 @@ func (r *racks) take(s spot) *wire {
 		k.wires[n-1], k.wires = nil, k.wires[:n-1]
 		k.mu.Unlock()
 		r.kept.Add(-1)
-		if (w.until.IsZero() || r.clock().Before(w.until)) && w.still() {
+		if w.rested(r.clock()) && w.still() {
 			return w
 		}
 		w.cut()
 	}
+}
+
+// rested reports whether a wire has not lain for longer than it may. After a night asleep the
+// timer that closes it has not fired: the upstream has forgotten it, and so may have a router on
+// the way, which says nothing. A request would wait there for its answer.
+func (w *wire) rested(now time.Time) bool {
+	lain := system.Elapsed(w.idle, now)
+	return lain < keptIdle && (w.until.IsZero() || lain < w.until.Sub(w.idle))
 }
 
 // put keeps a wire for the next exchange, if there is room.
