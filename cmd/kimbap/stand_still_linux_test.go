@@ -62,6 +62,7 @@ actions:
 		_, address, _ = strings.Cut(strings.TrimSpace(line), "listening on http://")
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	const cut = "none, it was cut off"              // as all are that are under way when they lose their right
 	ask := func(token, path string) func() string { // which waits for the answer
 		conn, err := net.Dial("tcp", address)
 		check(t, err)
@@ -76,7 +77,9 @@ actions:
 		check(t, req.WriteProxy(conn))
 		return func() string {
 			answer, err := http.ReadResponse(bufio.NewReader(conn), req)
-			check(t, err)
+			if err != nil {
+				return cut
+			}
 			_ = answer.Body.Close()
 			return answer.Status[:3]
 		}
@@ -104,6 +107,10 @@ actions:
 		}
 		reached.Store(0)
 		check(t, proxy.Process.Signal(syscall.SIGSTOP))
+		var stopped syscall.WaitStatus // it goes on until one of its threads has its turn and takes the signal
+		if _, err := syscall.Wait4(proxy.Process.Pid, &stopped, syscall.WUNTRACED, nil); err != nil || !stopped.Stopped() {
+			t.Fatalf("%s: the proxy does not stand still: %v, %#x", c.what, err, stopped)
+		}
 		var answers []func() string
 		for range 16 {
 			answers = append(answers, ask(made.Token, c.path))
@@ -111,7 +118,7 @@ actions:
 		c.take(made.ID)
 		check(t, proxy.Process.Signal(syscall.SIGCONT))
 		for _, answer := range answers {
-			if status := answer(); status != c.want {
+			if status := answer(); status != c.want && status != cut {
 				t.Errorf("%s: the status is %s", c.what, status)
 			}
 		}

@@ -159,6 +159,7 @@ type App struct {
 	notice      string                        // for the person at the terminal; "": nothing
 	fault       error                         // of policy and services, with Options.Despite; nil: none
 	pulse       resource.Pulse                // whether this process stood still
+	unsure      atomic.Bool                   // the store did not say at the last look what has changed
 	restart     atomic.Pointer[[]string]      // keys of the configuration that want one; nil: none
 	health      atomic.Pointer[string]        // last reload error, nil when well
 	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch

@@ -107,10 +107,12 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 		a.tellLock(ctx)
 	}
 	if err == nil && now == counter && !kept {
+		a.unsure.Store(false)
 		return now
 	}
 	followed := a.followVault(ctx)
 	a.forgetStored()
+	a.unsure.Store(err != nil || followed != nil)
 	if err != nil || followed != nil {
 		return unknownChange
 	}

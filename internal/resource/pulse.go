@@ -24,6 +24,7 @@ type Pulse struct {
 	late   atomic.Bool               // behind is there; set before a beat that comes later
 	mu     sync.Mutex
 	behind chan struct{} // closed by the first look after it stood still; nil: it did not
+	stands int           // how often it stood still
 }
 
 // Keep keeps the pulse until ctx ends. Who looks says so by [Pulse.Looks] meanwhile.
@@ -46,16 +47,19 @@ func (p *Pulse) Keep(ctx context.Context) {
 // stood reports whether there was no beat for too long.
 func stood(beat, now time.Time) bool { return system.Elapsed(beat, now) > stoodFor }
 
-// feel is a beat. It returns what the first look closes, nil when nobody has to wait for one.
-func (p *Pulse) feel(now time.Time) chan struct{} {
+// feel is a beat. It returns how often the process stood still until now.
+func (p *Pulse) feel(now time.Time) (stands int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if beat := p.beat.Load(); p.behind == nil && beat != nil && stood(*beat, now) {
-		p.behind = make(chan struct{})
+	if beat := p.beat.Load(); beat != nil && stood(*beat, now) {
+		p.stands++
+		if p.behind == nil {
+			p.behind = make(chan struct{})
+		}
 		p.late.Store(true)
 	}
 	p.beat.Store(&now)
-	return p.behind
+	return p.stands
 }
 
 // Current returns true when what this process remembers is no older than a look: at once, or,
@@ -65,7 +69,10 @@ func (p *Pulse) Current(ctx context.Context, most time.Duration) bool {
 	if beat == nil || !p.late.Load() && !stood(*beat, now) {
 		return true
 	}
-	behind := p.feel(now)
+	p.feel(now)
+	p.mu.Lock()
+	behind := p.behind
+	p.mu.Unlock()
 	if behind == nil {
 		return true
 	}
@@ -81,20 +88,26 @@ func (p *Pulse) Current(ctx context.Context, most time.Duration) bool {
 }
 
 // Looks begins a look for what others changed. Call done when what was found is taken up: who
-// waits goes on then. A look that the process stood still in is none for them.
+// waits goes on then. A look that the process stood still in is none for them, though it began
+// after they came: they may have come, and it may have begun, before another stand-still.
 func (p *Pulse) Looks() (done func()) {
 	if p.beat.Load() == nil {
 		return func() {}
 	}
-	behind := p.feel(time.Now())
-	return func() { p.looked(behind) }
+	stands := p.feel(time.Now())
+	return func() {
+		if p.beat.Load() != nil && p.feel(time.Now()) == stands {
+			p.looked(stands)
+		}
+	}
 }
 
-func (p *Pulse) looked(behind chan struct{}) {
+// looked lets those go on who wait, unless it stood still since.
+func (p *Pulse) looked(stands int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if behind != nil && behind == p.behind {
-		close(behind)
+	if p.behind != nil && stands == p.stands {
+		close(p.behind)
 		p.behind = nil
 		p.late.Store(false)
 	}

@@ -63,3 +63,30 @@ func TestNobodyWaitsForALookForEver(t *testing.T) {
 		}
 	})
 }
+
+// A look that began before another stand-still lets nobody go on who waits, and no more does one
+// in which the process stood still without anybody noticing yet.
+func TestALookFromBeforeAnotherStandStillIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Pulse
+		p.feel(time.Now())
+		time.Sleep(time.Hour)
+		before := p.Looks() // which finds the first stand-still
+		time.Sleep(time.Hour)
+		waits := make(chan time.Duration)
+		came := time.Now()
+		go func() {
+			p.Current(t.Context(), time.Minute)
+			waits <- time.Since(came)
+		}()
+		synctest.Wait() // it has found the second one
+		before()
+		within := p.Looks()
+		time.Sleep(2 * stoodFor) // which is one too
+		within()
+		p.Looks()()
+		if took := <-waits; took != 2*stoodFor {
+			t.Errorf("it went on after %s, with a look that had begun before", took)
+		}
+	})
+}

@@ -18,8 +18,8 @@ type Options struct {
 	MaxTTL time.Duration // longest life of a token; 0: 30 days
 
 	// Current is asked before anybody is identified. It returns when what is remembered is as
-	// new as may be expected, or forgotten ([Identity.Forget]). nil: it always is.
-	Current func(context.Context)
+	// new as may be expected; with an error nobody is identified. nil: it always is.
+	Current func(context.Context) error
 }
 
 // Identity identifies callers. It is safe for concurrent use. Tokens that were
@@ -72,7 +72,9 @@ func (i *Identity) now() time.Time {
 // that nobody knows is told to wait (CodeRateLimited).
 func (i *Identity) Identify(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
 	if i.o.Current != nil {
-		i.o.Current(ctx)
+		if err := i.o.Current(ctx); err != nil {
+			return runtime.Principal{}, err
+		}
 	}
 	if !caller.Token.Empty() {
 		return i.byToken(ctx, caller.Token, caller.Source, i.find)
