@@ -17,6 +17,13 @@ func KeptLock(a *App) bool {
 // LogOf returns what the App's log writes to.
 func LogOf(a *App) *LogWriter { return a.o.LogTo }
 
+// CredentialOf is what a process that a watch keeps in step is given of a credential. Unsure says
+// that the store did not answer at the last look.
+func CredentialOf(a *App, ctx context.Context, name string, unsure bool) (runtime.Credential, error) {
+	a.unsure.Store(unsure)
+	return longLived{a}.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+}
+
 // Watched reports whether somebody is taken to be able to answer now.
 func Watched(a *App, ctx context.Context) (bool, error) {
 	return a.store.Watched(ctx, runtime.DefaultTenant, a.o.Clock())

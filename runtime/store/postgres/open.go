@@ -106,7 +106,7 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	err := db.renewed(work(bounded))
+	err := db.renewed(bounded, work(bounded))
 	if err != nil && (pgconn.SafeToRetry(err) || undone(err)) && bounded.Err() == nil {
 		err = work(bounded)
 	}
@@ -114,9 +114,10 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 }
 
 // renewed lets go of the connections that are kept when one of them was found broken: the
-// others will be too. Of a server that is slow they are left, it has enough to do.
-func (db *DB) renewed(err error) error {
-	if err != nil && broken(err) && !pgconn.Timeout(err) {
+// others will be too. Of a server that is slow they are left, it has enough to do, and a caller
+// who leaves says nothing of them.
+func (db *DB) renewed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && broken(err) && !pgconn.Timeout(err) {
 		db.pool.Reset()
 	}
 	return err
@@ -155,7 +156,7 @@ func (db *DB) ask(ctx context.Context, long time.Duration, doing, text string, a
 		}
 		return each(rows, func(r tables.Row) error { scanned = true; return scan(r) })
 	}
-	err := db.renewed(read())
+	err := db.renewed(bounded, read())
 	if err != nil && !scanned && broken(err) && bounded.Err() == nil {
 		err = read() // it changes nothing
 	}
