@@ -26,7 +26,7 @@ func configure(t *testing.T, k *apptest.Kimbap) (with func(more string)) {
 // reach waits until all that serves has read the files that are there now.
 func reach(t *testing.T, a *app.App) {
 	t.Helper()
-	apptest.Within(t, soon, "the configuration being taken up", func() bool { return len(a.Reach(t.Context())) == 0 })
+	apptest.Followed(t, a)
 }
 
 // lastReload is the newest record of a reload.

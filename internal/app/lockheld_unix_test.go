@@ -315,9 +315,7 @@ func TestAStoreThatTakesNothingHindersNoLock(t *testing.T) {
 			if e := runtime.AsError(err); err == nil || !done.Here || done.Sealed || !strings.Contains(e.Msg, "not sealed") {
 				t.Errorf("%+v, %v", done, err)
 			}
-			if behind := a.Reach(t.Context()); len(behind) > 0 {
-				t.Errorf("not locked: %+v", behind)
-			}
+			apptest.Followed(t, a)
 			if why := k.App.Locked(); why == nil || why.Reason != runtime.ReasonLocked {
 				t.Errorf("what runs has its keys: %v", why)
 			}

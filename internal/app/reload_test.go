@@ -327,7 +327,7 @@ func TestWhatWasToldHolds(t *testing.T) {
 		if _, err := owner.RotateSecret(t.Context(), apptest.Secret, runtime.NewSecret(value), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		owner.Reach(t.Context())
+		apptest.Followed(t, owner)
 		if a := w.Ask(getNote); a.Status != 200 || k.Up.Last(t).Header.Get("Authorization") != "Bearer "+value {
 			t.Fatalf("%d with %q", a.Status, k.Up.Last(t).Header.Get("Authorization"))
 		}
@@ -337,9 +337,7 @@ func TestWhatWasToldHolds(t *testing.T) {
 		want int
 	}{{"[{name: closed, match: {service: notes}, then: deny}]", 403}, {"[{name: open, match: {service: notes}, then: allow}]", 200}} {
 		k.Write(t, "policy.yaml", "version: 1\nrules: "+rules.text+"\n")
-		if behind := owner.Reach(t.Context()); len(behind) > 0 {
-			t.Errorf("behind with %s: %+v", rules.text, behind)
-		}
+		apptest.Followed(t, owner)
 		if a := w.Ask(getNote); a.Status != rules.want {
 			t.Errorf("with %s: %d", rules.text, a.Status)
 		}
@@ -347,7 +345,7 @@ func TestWhatWasToldHolds(t *testing.T) {
 	if _, err := owner.LockVault(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	owner.Reach(t.Context())
+	apptest.Followed(t, owner)
 	if _, a := k.Connect(t, apptest.Authority); a.Status != 503 {
 		t.Errorf("after the lock: %d", a.Status)
 	}

@@ -112,13 +112,13 @@ func TestALockEndsRuns(t *testing.T) {
 		if err := person.UnlockVault(t.Context(), runtime.NewSecret(pin)); err != nil {
 			t.Fatal(err)
 		}
-		person.Reach(t.Context())
+		apptest.Followed(t, person)
 		apptest.Within(t, soon, "the open vault", func() bool { return k.App.Locked() == nil })
 	}
 	if _, err := person.LockVault(t.Context(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	person.Reach(t.Context())
+	apptest.Followed(t, person)
 	for name, shown := range map[string]string{"a run": run, "an agent": agent} {
 		if a := status(shown); a.Status != 503 {
 			t.Errorf("%s in a pause: %d %+v", name, a.Status, a.Problem)
@@ -131,7 +131,7 @@ func TestALockEndsRuns(t *testing.T) {
 	if done := lockUp(t, person); done.Runs != 1 {
 		t.Errorf("%+v", done)
 	}
-	person.Reach(t.Context())
+	apptest.Followed(t, person)
 	ended := func(when string) {
 		t.Helper()
 		if a := status(run); a.Status != 407 || a.Problem.Reason != "token_revoked" || !strings.Contains(a.Body, "kimbap run -- COMMAND") {

@@ -92,9 +92,7 @@ func TestALockWithoutTheStore(t *testing.T) {
 				!strings.Contains(e.Msg, "for no other machine yet") || strings.Contains(e.Msg, "not sealed") != (length == 0) {
 				t.Fatalf("%+v, %v", done, err)
 			}
-			if behind := a.Reach(t.Context()); len(behind) > 0 {
-				t.Errorf("not locked: %+v", behind)
-			}
+			apptest.Followed(t, a)
 			if why := one.App.Locked(); why == nil || why.Reason != runtime.ReasonLocked || !one.App.Vault().Locked() {
 				t.Errorf("what runs has its keys: %v", why)
 			}

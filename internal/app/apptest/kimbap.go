@@ -344,6 +344,13 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	Within(t, 10*time.Second, what, ok)
 }
 
+// Followed waits until all that runs over a home works with what is there now. [app.App.Reach]
+// waits for two seconds and says then who does not yet, which a busy machine makes true.
+func Followed(t testing.TB, a *app.App) {
+	t.Helper()
+	Within(t, 20*time.Second, "all that runs works with what is there now", func() bool { return len(a.Reach(t.Context())) == 0 })
+}
+
 // Within is Eventually with a limit of its own.
 func Within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
