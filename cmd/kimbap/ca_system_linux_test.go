@@ -14,6 +14,7 @@ export HOME=$PWD KIMBAP_HOME=$PWD/home
 for dir in /etc/ssl/certs /usr/local/share/ca-certificates; do
   mkdir -p copy$dir && cp -a $dir/. copy$dir && mount --bind copy$dir $dir
 done
+grep -m 5 '^mozilla/' /etc/ca-certificates.conf >few && mount --bind few /etc/ca-certificates.conf # each root takes the command a tenth of a second
 mkdir hooks && if [ -d /etc/ca-certificates/update.d ]; then mount --bind hooks /etc/ca-certificates/update.d; fi
 kimbap init -q >/dev/null
 update-ca-certificates --fresh >/dev/null 2>&1
