@@ -36,7 +36,7 @@ func TestWhatReadsTheWholeTrailSaysSo(t *testing.T) {
 			from, to := io.Pipe()
 			c := &cli{home: home, uid: os.Getuid(), out: io.Discard, err: to, errTTY: true, output: "text"}
 			cmd := command(c)
-			cmd.SetArgs(nil)
+			cmd.SetArgs([]string{}) // nil: those of the test
 			cmd.SilenceUsage, cmd.SilenceErrors = true, true
 			ended := make(chan error, 1)
 			go func() {
