@@ -56,19 +56,9 @@ func Start(t testing.TB, settings ...string) *Server {
 	s := &Server{dir: dir, port: 5432}
 	if os.Getuid() == 0 { // which PostgreSQL does not run as
 		s.as = unprivileged(t)
-		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			t.Fatal(err)
-		}
+		s.own(t, dir)
 	}
-	secret := filepath.Join(dir, "password")
-	if err := os.WriteFile(secret, []byte(Password), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	made := s.command("initdb", "-D", s.data(), "-U", User, "--pwfile", secret, "--auth=scram-sha-256",
-		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	if out, err := made.CombinedOutput(); err != nil {
-		t.Fatalf("initdb (is PostgreSQL installed? bash .ci/setup): %v\n%s", err, out)
-	}
+	s.cluster(t)
 	s.args = []string{"-D", s.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories=" + dir, "-c", "fsync=off"}
 	for _, setting := range settings {
 		s.args = append(s.args, "-c", setting)
@@ -187,11 +177,7 @@ func (s *Server) ServeTLS(t testing.TB, certificate, key []byte) (port int) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s.as != nil {
-			if err := os.Chown(file, int(s.as.Uid), int(s.as.Gid)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		s.own(t, file)
 	}
 	s.args = append(s.args, "-c", "listen_addresses=127.0.0.1", "-c", fmt.Sprintf("port=%d", s.port), "-c", "ssl=on",
 		"-c", "ssl_cert_file="+filepath.Join(s.dir, "tls.crt"), "-c", "ssl_key_file="+filepath.Join(s.dir, "tls.key"))
