@@ -126,6 +126,33 @@ func TestRunLeavesTheTerminalAlone(t *testing.T) {
 	}
 }
 
+// A program that stops itself, as less and suspend do, gives the terminal back to the shell, and
+// goes on when the shell continues the job.
+func TestRunStopsWithAProgramThatStopsItself(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.kimbap(t, "", "init")
+	for _, how := range []string{"", "--isolate", "--no-cover"} {
+		t.Run("run "+how, func(t *testing.T) {
+			m := newConsole(t, h.env, h.user)
+			const program = `echo u""p; kill -TSTP $$; echo on""ce; kill -STOP $$; echo tw""ice; exit 7`
+			m.send("kimbap -q run " + how + " -- sh -c '" + program + "'\n")
+			m.until("up\r\n")
+			m.until("Stopped")
+			m.until("READY>")
+			m.send("fg\n")
+			m.until("once\r\n")
+			m.until("Stopped")
+			m.until("READY>")
+			m.send("fg\n")
+			m.until("twice\r\n")
+			m.until("READY>")
+			m.send("echo code=$?\n")
+			m.until("code=7")
+		})
+	}
+}
+
 // A call that waits for a person counts down on the terminal, and ends with the answer
 // and nothing else: once they have decided, and when it is stopped.
 func TestACallThatWaitsAtATerminalEndsWell(t *testing.T) {

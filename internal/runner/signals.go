@@ -51,16 +51,23 @@ func (s *Signals) start(cmd *exec.Cmd) error {
 	return system.Start(cmd)
 }
 
-// wait passes signals on until the process has ended, and returns its code.
+// wait passes signals on until the process has ended, and returns its code. At a terminal
+// this process stops when that one does.
 func (s *Signals) wait(cmd *exec.Cmd) (int, error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	stops := watchStops(cmd.Process)
+	defer stops.end()
 	for {
 		select {
 		case by := <-s.came:
 			if by == syscall.SIGTERM || by == syscall.SIGHUP {
 				_ = cmd.Process.Signal(by)
 			}
+		case <-stops.changed:
+			stops.look()
+		case <-stops.confirm:
+			stops.follow()
 		case err := <-done:
 			return exitCode(err)
 		}
