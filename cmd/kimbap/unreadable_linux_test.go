@@ -107,3 +107,19 @@ func TestAHomeOnAReadOnlyDiskIsNotSaidToBeCovered(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 }
+
+// Nor is a folder with a configuration on such a disk, which the home would be made in: a
+// container has it from a ConfigMap.
+func TestAFolderOnAReadOnlyDiskIsNotSaidToBeCovered(t *testing.T) {
+	needNamespace(t)
+	needProgram(t, installed("unshare"))
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("exec: {calls: 7}\n"), 0o600))
+	h := &home{user: dir}
+	r := h.exec(t, []string{"PATH=" + os.Getenv("PATH"), "KIMBAP_HOME=" + dir}, "",
+		"unshare", "-m", "--propagation", "private", "sh", "-c", `mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && kimbap init`, dir)
+	if r.code != exitUsage || !strings.Contains(r.stderr, "read-only file system\n") ||
+		!strings.Contains(r.stderr, "fix:   choose another place: kimbap --home DIR, or KIMBAP_HOME\n") || strings.Contains(r.stderr, "covers it") {
+		t.Errorf("exit code %d\n%s", r.code, r.stderr)
+	}
+}

@@ -186,7 +186,7 @@ func (f Folder) Create() (bool, error) {
 			err = os.MkdirAll(dir, 0o700)
 		}
 	}
-	if _, missing := os.Lstat(f.Dir); missing == nil && errors.Is(err, syscall.EROFS) { // a cover lies on a folder
+	if errors.Is(err, syscall.EROFS) && covered(f.Dir) {
 		return false, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
 			Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
@@ -197,6 +197,17 @@ func (f Folder) Create() (bool, error) {
 		return false, cannotMake(err)
 	}
 	return fresh, nil
+}
+
+// covered reports whether a folder looks as what `kimbap run` lays over one: an empty one in which
+// nobody may write. Others may lie on a disk that is mounted read-only.
+func covered(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o500 {
+		return false
+	}
+	inside, err := os.ReadDir(dir)
+	return err == nil && len(inside) == 0
 }
 
 func cannotMake(err error) error {
