@@ -51,6 +51,9 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 	if a.scripts.runner != nil {
 		return a.scripts.runner, nil
 	}
+	if a.o.Executable == "" {
+		return nil, noProgram()
+	}
 	crew, err := workers.New(a.crew())
 	if err != nil {
 		return nil, err

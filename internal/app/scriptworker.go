@@ -6,6 +6,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/workers"
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
@@ -43,4 +44,12 @@ func (a *App) crew() workers.Options {
 		o.Kept = min(c.Workers, 2)
 	}
 	return o
+}
+
+// noProgram is for a process that cannot tell which file it is, and so starts no workers.
+func noProgram() *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInternal, Msg: "no script can run here: the system does not tell kimbap which file its program is",
+		Hint: "on Linux /proc tells that: mount it",
+	}
 }

@@ -83,7 +83,8 @@ func judge(x exit, lastWords string, s Settings) Ending {
 	case x.code == exitGoRuntime && saysAny(lastWords, "runtime: goroutine stack exceeds", "fatal error: stack overflow"):
 		e.Kind, e.Message = frame.KindStack, "the script nested too deep"
 	case x.killed:
-		e.Kind, e.Message = frame.KindInterrupted, "the script's process was stopped from outside"
+		e.Kind, e.Message = frame.KindInterrupted, fmt.Sprintf(
+			"the script's process was killed from outside when it used %d MiB: by the system, if that had no more memory to give (exec.heap bounds a script), or by somebody", x.peak>>20)
 	default:
 		e.Kind, e.Message = frame.KindInterrupted, "the script's process ended before the script did"
 	}
