@@ -49,7 +49,7 @@ func (a *App) crew() workers.Options {
 // noProgram is for a process that cannot tell which file it is, and so starts no workers.
 func noProgram() *runtime.Error {
 	return &runtime.Error{
-		Code: runtime.CodeInternal, Msg: "no script can run here: the system does not tell kimbap which file its program is",
+		Code: runtime.CodeInternal, Msg: "there is nothing to start scripts with: the system does not tell kimbap which file its program is",
 		Hint: "on Linux /proc tells that: mount it",
 	}
 }
