@@ -15,6 +15,13 @@ func (p *Pool) EndWarm() {
 	}
 }
 
+// Empty reports whether no worker waits or is being started.
+func (p *Pool) Empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starting == 0 && len(p.warm) == 0
+}
+
 // Ready is how many workers wait for a script.
 func (p *Pool) Ready() int {
 	p.mu.Lock()

@@ -71,6 +71,9 @@ func (p *Pool) start() {
 	if keep {
 		p.warm = append(p.warm, w)
 	}
+	if p.starting == 0 {
+		p.rest()
+	}
 	p.mu.Unlock()
 	if !keep && w != nil {
 		w.Kill()
@@ -132,7 +135,8 @@ func (p *Pool) refill(w *Process) {
 	})
 }
 
-// rest sets the time of the drop anew.
+// rest sets the time of the drop anew. While a worker is being started nothing is dropped:
+// that one would come too late for it, and stay. Its start sets the time again.
 func (p *Pool) rest() {
 	if p.idle != nil {
 		p.idle.Stop()
@@ -141,7 +145,7 @@ func (p *Pool) rest() {
 		p.idle = time.AfterFunc(p.options.Idle, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if !p.closed {
+			if !p.closed && p.starting == 0 {
 				p.busy.Go(p.drop)
 			}
 		})
