@@ -190,8 +190,12 @@ func executionRoom(t *testing.T, s Store) {
 	same(t, "what waits still", left, own)
 	kept(t, s, of(2, theirs, "a", journal.Ended), calls(1000)...)
 
-	// One that is longer than a transaction should be goes too, and what expires is freed.
-	written(t, s, true, of(8, ours, "a", journal.Ended), calls(6<<20)...)
+	// One that is longer than a transaction should be goes too, and what expires is freed. It
+	// is written as scripts do it, call by call: a store answers within its time or not at all.
+	for step := range 12 {
+		written(t, s, true, of(8, ours, "a", journal.Running), journal.Call{Step: step + 1, Sealed: make([]byte, 1<<20)})
+	}
+	written(t, s, true, of(8, ours, "a", journal.Ended))
 	freed, err = s.ForgetEnded(t.Context(), ours, "a", 1)
 	must(t, err)
 	left, _ = bytesOf(t, s, ours, "a")
