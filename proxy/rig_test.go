@@ -59,7 +59,7 @@ const goodToken = tokenPrefix + "good"
 var goodOrigins = []string{"https://api.good.test:443", "http://plain.good.test:80"}
 
 // patience is how long a test waits for what must come.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // rig is a proxy on a real socket with the real pipeline behind it and small
 // stages that the test can see into.

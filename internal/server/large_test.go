@@ -142,7 +142,7 @@ func TestLargeAnswersOfScriptsWaitForRoom(t *testing.T) {
 			return Answer{Body: s.Code}, nil
 		}
 		return Answer{ID: "exe_1", Body: strings.Repeat("x", 16<<20)}, nil // more than the kernel keeps for both ends
-	}}, func(s *Server) { s.large.patient = 0 }) // who has to wait is told so at once
+	}}, func(s *Server) { s.large.patient, s.patience = 0, time.Hour }) // who has to wait is told so at once, who does not read keeps its place
 	begin := func(path, code, who string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), "POST", base+path, strings.NewReader(`{"code":"`+code+`"}`))

@@ -61,7 +61,7 @@ func serve(t *testing.T, tcp bool, o Options, change func(*Server)) (*http.Clien
 	if tcp {
 		base = "http://" + ln.Addr().String()
 	}
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}, base
+	return &http.Client{Transport: transport, Timeout: 2 * time.Minute}, base
 }
 
 // fill makes what a test does not look at: a script's answer is what was asked.

@@ -76,7 +76,7 @@ func (db *DB) saidFault(doing string, said *pgconn.PgError) error {
 // outgrown is the error of a process that was there before a newer kimbap brought the tables
 // up to date, nil where that is not so.
 func (db *DB) outgrown(why error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), glance)
+	ctx, cancel := context.WithTimeout(context.Background(), db.wait.glance)
 	defer cancel()
 	version := 0
 	texts, err := migrations()

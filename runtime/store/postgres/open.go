@@ -29,6 +29,7 @@ type DB struct {
 	pool *pgxpool.Pool
 	name string // for a person
 	told func(statement string)
+	wait struct{ call, glance time.Duration } // see patience and glance; tests have more time
 	silence
 }
 
@@ -53,6 +54,7 @@ func connect(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{name: shown(config), told: o.Told, silence: silence{born: time.Now()}}
+	db.wait.call, db.wait.glance = patience, glance
 	if db.told == nil {
 		db.told = func(string) {}
 	}
@@ -104,7 +106,7 @@ func (db *DB) within(ctx context.Context, doing string, work func(ctx context.Co
 	if db.lasts() {
 		return db.unavailable(doing, noAnswer, errSilent)
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), db.wait.call)
 	defer cancel()
 	err := db.renewed(bounded, work(bounded))
 	if err != nil && (pgconn.SafeToRetry(err) || undone(err)) && bounded.Err() == nil {
@@ -140,7 +142,7 @@ func (db *DB) query(ctx context.Context, doing, text string, args []any, scan fu
 	if db.lasts() {
 		return db.unavailable(doing, noAnswer, errSilent)
 	}
-	return db.ask(ctx, patience, doing, text, args, scan)
+	return db.ask(ctx, db.wait.call, doing, text, args, scan)
 }
 
 // ask is query, however silent the server is, and waits no longer.
@@ -194,7 +196,7 @@ func (db *DB) transact(ctx context.Context, change func(t tx) error) error {
 // half a second or has an error: who asks then takes nothing for known. It asks a server
 // that is silent too, and so finds out when it is not any more.
 func (db *DB) Changes(ctx context.Context) (counter int64, err error) {
-	err = db.ask(ctx, glance, "watch", "SELECT counter FROM changes", nil, func(r tables.Row) error { return r.Scan(&counter) })
+	err = db.ask(ctx, db.wait.glance, "watch", "SELECT counter FROM changes", nil, func(r tables.Row) error { return r.Scan(&counter) })
 	if err == nil && counter == 0 {
 		err = db.strange("the change counter is missing", nil)
 	}

@@ -30,6 +30,8 @@ func TestStores(t *testing.T) {
 	server := postgrestest.Start(t)
 	line := server.Line(t)
 	storetest.Run(t, func(t *testing.T) storetest.Store {
-		return opened(t, line.DSN(server.Database(t)), true)
+		db := opened(t, line.DSN(server.Database(t))+"?connect_timeout=60&statement_timeout=60000&lock_timeout=60000&idle_in_transaction_session_timeout=60000", true)
+		db.Unhurried()
+		return db
 	})
 }
