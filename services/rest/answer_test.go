@@ -338,9 +338,10 @@ func TestFailures(t *testing.T) {
 	r := newRig(t, servicestest.Options{}, short)
 	sent(t, r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, ""), true)
 	sent(t, r.refused(t, r.call("GET", "/stall"), runtime.CodeTimeout, ""), true)
-	r.refused(t, r.call("GET", "/large-head"), runtime.CodeUpstream, "")
-	r.refused(t, r.call("GET", "/garbage"), runtime.CodeUpstream, "")
-	answer, _ := r.must(t, r.call("GET", "/slow"))
+	patient := newRig(t, servicestest.Options{})
+	patient.refused(t, patient.call("GET", "/large-head"), runtime.CodeUpstream, "")
+	patient.refused(t, patient.call("GET", "/garbage"), runtime.CodeUpstream, "")
+	answer, _ := patient.must(t, patient.call("GET", "/slow"))
 	equal(t, "slow", answer.Body, "slowly")
 
 	expired := newRig(t, servicestest.Options{Expired: true})
