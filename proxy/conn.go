@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -39,7 +40,7 @@ type conn struct {
 	closed   sync.Once
 	first    func(error)  // told when the tunnel ends before a byte came; nil once one has
 	started  atomic.Bool  // the answer to the request being served has begun
-	silent   atomic.Int64 // since when no request is served, Unix time in ns; 0 while one is; closing
+	silent   atomic.Int64 // since when no request is served, of system.Moment; 0 while one is; closing
 	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
 	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
 }
@@ -51,7 +52,7 @@ const closing = -1
 // connection that was given up in the meantime.
 func (c *conn) wake() (awake bool) { return c.silent.Swap(0) != closing }
 
-func (c *conn) rest() { c.silent.Store(time.Now().UnixNano()) }
+func (c *conn) rest() { c.silent.Store(system.Moment(time.Now())) }
 
 // newConn puts a guard before the bytes of c.
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {

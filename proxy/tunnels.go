@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -29,6 +30,7 @@ const (
 // tunnels knows every open tunnel, so that they can be counted and closed.
 type tunnels struct {
 	limits Limits
+	clock  func() time.Time
 	seats  *gate.Gate[string] // one for each tunnel
 	files  *gate.Gate[string] // descriptors: one for an intercepted tunnel, two for a raw one
 
@@ -51,9 +53,9 @@ type place struct {
 	upgraded bool         // so they do after an upgrade
 	served   atomic.Bool  // a request inside was one of a service
 	conns    []net.Conn   // to close with it
-	moved    atomic.Int64 // when bytes passed last, or a request ended; Unix time in ns
+	moved    atomic.Int64 // when bytes passed last, or a request ended; of system.Moment
 	running  atomic.Int32 // requests inside; below zero: it closes to make room
-	began    atomic.Int64 // when the first of those inside began; Unix time in ns
+	began    atomic.Int64 // when the first of those inside began; of system.Moment
 	freed    bool
 	doomed   bool // judged fell before raw bytes passed: closes when they would
 }
@@ -61,11 +63,14 @@ type place struct {
 func newTunnels(l Limits) *tunnels {
 	share := max(1, int64(l.TunnelFiles)*3/4) // nobody has all descriptors
 	return &tunnels{
-		limits: l, open: map[*place]struct{}{}, stop: make(chan struct{}),
+		limits: l, clock: time.Now, open: map[*place]struct{}{}, stop: make(chan struct{}),
 		seats: gate.New(gate.PerOwner(int64(l.PerPrincipal)), int64(l.Tunnels), l.Queue, 4*l.Queue),
 		files: gate.New(gate.PerOwner(share), int64(l.TunnelFiles), l.Queue, 4*l.Queue),
 	}
 }
+
+// now is the time as places hold it.
+func (t *tunnels) now() int64 { return system.Moment(t.clock()) }
 
 // enter takes a place for a tunnel of the caller, identified as who, that needs
 // so many descriptors. It waits for one, and meanwhile closes tunnels of the
@@ -97,7 +102,7 @@ func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.
 // if that is as long as the limits say. Clients know that a kept connection may
 // end between two requests; one with a request in it is never taken.
 func (t *tunnels) closeResting(owner string) {
-	oldest := time.Now().Add(-t.limits.RestTime).UnixNano()
+	oldest := t.now() - int64(t.limits.RestTime)
 	var found *place
 	t.mu.Lock()
 	for p := range t.open {
@@ -116,14 +121,14 @@ func (t *tunnels) closeResting(owner string) {
 func (p *place) begin() bool {
 	inside := p.running.Add(1)
 	if inside == 1 {
-		p.began.Store(time.Now().UnixNano())
+		p.began.Store(p.of.now())
 	}
 	return inside > 0
 }
 
 // flows reports whether a request has been inside for longer than a refusal takes.
 func (p *place) flows() bool {
-	return p.running.Load() > 0 && time.Since(time.Unix(0, p.began.Load())) > refusalTime
+	return p.running.Load() > 0 && p.of.now()-p.began.Load() > int64(refusalTime)
 }
 
 func (p *place) end() {
@@ -181,7 +186,7 @@ func (p *place) become(open *bool) {
 }
 
 // touch says that bytes have moved.
-func (p *place) touch() { p.moved.Store(time.Now().UnixNano()) }
+func (p *place) touch() { p.moved.Store(p.of.now()) }
 
 // callers returns one caller for each owner of a tunnel.
 func (t *tunnels) callers() map[string]runtime.Caller {
@@ -237,9 +242,10 @@ func (t *tunnels) closeQuiet() {
 		select {
 		case <-t.stop:
 			return
-		case now := <-tick.C:
+		case <-tick.C:
+			now := t.now()
 			t.closeThose(func(p *place) bool {
-				return p.spliced && now.UnixNano()-p.moved.Load() > int64(quietFor)
+				return p.spliced && now-p.moved.Load() > int64(quietFor)
 			})
 		}
 	}

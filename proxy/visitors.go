@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy/detour"
 	"github.com/kimbap-run/kimbap/proxy/gate"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -104,7 +105,7 @@ func (v *visitors) cut(which func(owner string, target runtime.Target) bool) {
 // then keep no others out. Where there is no room for anybody, a stranger's
 // goes when the visitor has none.
 func (v *visitors) closeSilent(one visitor, why gate.Lack) {
-	oldest := time.Now().Add(-v.limits.HeadTimeout / 10).UnixNano()
+	oldest := system.Moment(time.Now()) - int64(v.limits.HeadTimeout/10)
 	var found *conn
 	look := func(conns map[*conn]struct{}) {
 		for c := range conns {

@@ -9,3 +9,14 @@ import "time"
 func Elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
+
+// began is a time of this process, and long the number of it: far above zero, so that what lay
+// before it is so too.
+var began = time.Now()
+
+const long = 1 << 61
+
+// Moment is a time as a number that an atomic can hold: of two times of this process it differs by
+// as many nanoseconds as lie between them by the monotonic clock. It is above zero. A number made
+// of the wall's clock would lie ahead for as long as that was set back.
+func Moment(t time.Time) int64 { return long + int64(t.Sub(began)) }

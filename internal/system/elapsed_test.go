@@ -28,3 +28,17 @@ func TestTheClockThatSaysMoreCounts(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is set, either way, moves no moment.
+func TestAMomentIsNotTheWalls(t *testing.T) {
+	began := time.Now()
+	if system.Moment(began) <= 0 {
+		t.Errorf("it is %d", system.Moment(began))
+	}
+	for _, set := range []time.Duration{0, -time.Hour, 24 * time.Hour} {
+		later := runtimetest.Asleep(began.Add(time.Second), set)
+		if got := system.Moment(later) - system.Moment(began); got != int64(time.Second) {
+			t.Errorf("set by %s: a second is %s", set, time.Duration(got))
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/rest/outbox"
 )
@@ -62,7 +63,7 @@ type peer struct {
 	address string
 	private bool
 	asked   atomic.Int32 // requests that wait for the head of their answer
-	crowd   atomic.Int64 // when there were several of them, Unix time in ns; 0: never
+	crowd   atomic.Int64 // when there were several of them, of system.Moment; 0: never
 }
 
 // crowdLasts is how long several requests at a time are taken to go on.
@@ -71,14 +72,17 @@ const crowdLasts = 10 * time.Millisecond
 // ask counts a request until it is answered.
 func (c *peer) ask() {
 	if c.asked.Add(1) > 1 {
-		c.crowd.Store(time.Now().UnixNano())
+		c.crowd.Store(system.Moment(time.Now()))
 	}
 }
 
 func (c *peer) answered() { c.asked.Add(-1) }
 
 // crowded reports whether several requests are under way, or were just now.
-func (c *peer) crowded() bool { return time.Now().UnixNano()-c.crowd.Load() < int64(crowdLasts) }
+func (c *peer) crowded() bool {
+	at := c.crowd.Load()
+	return at != 0 && system.Moment(time.Now())-at < int64(crowdLasts)
+}
 
 // way is where a request goes: to a peer that keeps a stream for it, or over
 // HTTP/1.1, with a connection that was just dialled when there is one.
