@@ -89,7 +89,7 @@ func (p *Pass) make(ctx context.Context) error {
 	}
 	p.kept.IDs = append(p.kept.IDs, id)
 	p.kept.IDs = slices.Clone(p.kept.IDs[max(0, len(p.kept.IDs)-2):]) // older ones have expired
-	p.kept.Token, p.kept.Renew = token.Reveal(), made.Add(ttl/2)
+	p.kept.Token, p.kept.Renew = token.Reveal(), made.Round(0).Add(ttl/2) // by the wall: a machine may sleep
 	text, err := json.Marshal(p.kept)
 	if err == nil {
 		err = home.Replace(p.k.file(os.Getpid()), text, 0o600)
@@ -109,7 +109,7 @@ func (p *Pass) Look(ctx context.Context) {
 		return
 	}
 	if err := p.make(ctx); err != nil {
-		p.kept.Renew = now.Add(time.Hour)
+		p.kept.Renew = now.Round(0).Add(time.Hour)
 		p.k.Log.Warn().Err(err).Msg("no new token for this user's programs")
 	}
 }

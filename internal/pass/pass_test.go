@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/pass"
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // tokens are those that were made and not revoked.
@@ -107,6 +108,21 @@ func TestAPassIsRenewedAndRevoked(t *testing.T) {
 	if k.n != 3 {
 		t.Error("what has ended was renewed")
 	}
+}
+
+// A machine that sleeps ages a token like one that is awake.
+func TestAPassIsRenewedAfterSleep(t *testing.T) {
+	k := newTokens(t)
+	k.now = time.Now()
+	p, err := k.Issue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.now, k.fault = runtimetest.Asleep(k.now, 14*24*time.Hour), errors.New("the store is busy")
+	p.Look(t.Context())
+	k.now, k.fault = runtimetest.Asleep(k.now, time.Hour), nil
+	p.Look(t.Context())
+	k.shows(t, "kb_tok2")
 }
 
 func TestWhatTheDeadLeftIsRevokedAndTheLivingKeepTheirs(t *testing.T) {

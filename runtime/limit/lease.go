@@ -19,7 +19,7 @@ type lease struct {
 	left   int        // requests
 	size   int        // of the lease when it was made
 	from   time.Time  // when that was
-	empty  time.Time  // the bucket has nothing before this
+	empty  time.Time  // the bucket has nothing before this, by the wall: it fills while the machine sleeps
 	asking *attempt   // nil when nobody asks the store
 }
 
@@ -87,7 +87,7 @@ func (l *lease) ask(ctx context.Context, asking *attempt, store Store, of *runti
 			asking.err = err
 		case err != nil: // this caller left, which is not the store's answer to the others
 		case got == 0:
-			l.empty = now.Add(wait)
+			l.empty = now.Round(0).Add(wait)
 			err = refused(of, wait)
 		default: // plus what was put back meanwhile
 			l.left, l.size, l.from, l.empty = l.left+got-1, got, now, time.Time{}

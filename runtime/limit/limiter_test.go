@@ -15,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/limit"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -365,5 +366,20 @@ func BenchmarkTake(b *testing.B) {
 		if err := l.Take(context.Background(), limits, start.Add(time.Duration(i)*time.Microsecond)); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// An empty bucket fills while the machine sleeps.
+func TestABucketFillsWhileTheMachineSleeps(t *testing.T) {
+	l, b, now := process(t, newStore()), bucket("a", 1, time.Hour), time.Now()
+	if e := take(t, l, now, b); e != nil {
+		t.Fatal(e)
+	}
+	if e := take(t, l, now, b); e == nil {
+		t.Fatal("two requests of one")
+	}
+	now = runtimetest.Asleep(now, 2*time.Hour)
+	if e := take(t, l, now, b); e != nil {
+		t.Errorf("after two hours of sleep: %v", e)
 	}
 }
