@@ -88,7 +88,7 @@ func (p *Pass) make(ctx context.Context) error {
 		return err
 	}
 	p.kept.IDs = append(p.kept.IDs, id)
-	p.kept.IDs = slices.Clone(p.kept.IDs[max(0, len(p.kept.IDs)-2):]) // older ones have expired
+	p.kept.IDs = slices.Clone(p.kept.IDs[max(0, len(p.kept.IDs)-2):])     // older ones have expired
 	p.kept.Token, p.kept.Renew = token.Reveal(), made.Round(0).Add(ttl/2) // by the wall: a machine may sleep
 	text, err := json.Marshal(p.kept)
 	if err == nil {
