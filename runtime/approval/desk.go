@@ -76,14 +76,14 @@ func (t Terms) withDefaults() (*Terms, error) {
 type Desk struct {
 	o     Options // but for its Terms
 	terms atomic.Pointer[Terms]
-	start time.Time
 
 	asking sync.Mutex // one find-or-add at a time, so that twins share a question
 	swept  time.Time  // when a full cap last made it sweep; under asking
 	long   sync.Mutex // one long request at a time is put away
 
 	mu      sync.Mutex
-	latest  time.Time                 // the largest time seen
+	latest  time.Time                 // the largest time seen, as it has gone on
+	read    time.Time                 // when it went on last, by our own clock
 	tickets map[string]runtime.Tenant // handed out, not finished
 	decided chan struct{}             // closed and replaced at each decision
 	late    lateEnds
@@ -118,7 +118,7 @@ func New(o Options) (*Desk, error) {
 	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
 	o.PendingCap = cmp.Or(o.PendingCap, 20)
 	o.PinMemory = cmp.Or(o.PinMemory, pinMemory)
-	d := &Desk{o: o, start: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}
+	d := &Desk{o: o, read: o.Clock(), tickets: map[string]runtime.Tenant{}, decided: make(chan struct{})}
 	d.terms.Store(terms)
 	d.late.open, d.late.close = context.WithCancel(context.Background())
 	return d, nil
@@ -134,29 +134,27 @@ func (d *Desk) SetTerms(t Terms) error {
 	return err
 }
 
-// now is the largest of the wall clock, the start plus the monotonic time
-// since, and every time seen before: a clock set back un-expires nothing.
-func (d *Desk) now() time.Time {
-	wall := d.o.Clock()
-	steady := d.start.Round(0).Add(wall.Sub(d.start)) // Sub is monotonic where both times are
-	wall = wall.Round(0)
+// now is the largest time seen, and goes on from there by the monotonic clock: a clock set
+// back un-expires nothing, and what begins after that lasts no longer.
+func (d *Desk) now() time.Time { return d.atLeast(time.Time{}) }
+
+// saw takes note of a time that another process has stored and sealed.
+func (d *Desk) saw(t time.Time) { d.atLeast(t) }
+
+// atLeast is now, which is not before a time.
+func (d *Desk) atLeast(seen time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, t := range []time.Time{wall, steady} {
-		if t.After(d.latest) {
+	at := d.o.Clock()
+	if on := at.Sub(d.read); on > 0 { // monotonic where both times are
+		d.latest, d.read = d.latest.Add(on), at
+	}
+	for _, t := range []time.Time{at, seen} {
+		if t = t.Round(0); t.After(d.latest) { // a machine may have slept
 			d.latest = t
 		}
 	}
 	return d.latest
-}
-
-// saw takes note of a time that another process has stored and sealed.
-func (d *Desk) saw(t time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t.After(d.latest) {
-		d.latest = t.Round(0)
-	}
 }
 
 // changed returns a channel that closes at the next decision in this process.

@@ -1,0 +1,89 @@
+package approval_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+)
+
+// wall is a clock of a process: one that goes on, and that can be set beside that.
+type wall struct{ now time.Time }
+
+func (w *wall) set(by time.Duration) { w.now = runtimetest.Asleep(w.now, by) }
+
+func (w *wall) goOn(by time.Duration) { w.now = w.now.Add(by) }
+
+func deskBy(t *testing.T, store *memory, w *wall) desk {
+	t.Helper()
+	d, err := approval.New(approval.Options{
+		Store: store, Sealer: sealer{}, Clock: func() time.Time { return w.now }, Process: func() string { return "me" },
+		NewID: func() string { return runtime.NewID("apr", time.Now()) }, Alive: func(string) bool { return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desk{Desk: d, store: store}
+}
+
+// allow is a yes to the like of one request for so long.
+func (d desk) allow(t *testing.T, what string, lasting time.Duration) {
+	t.Helper()
+	if _, err := d.yes(t, d.ask(t, note(agent("a"), what, "x")), approval.Yes{For: lasting}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// allowed reports whether the like of it is let through.
+func (d desk) allowed(t *testing.T, what string) bool {
+	t.Helper()
+	_, err := d.Await(t.Context(), note(agent("a"), what, "y"), asked())
+	if err != nil && runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// A clock that leapt ahead and was put right does not stand still until the hour that it had
+// leapt to: a yes lasts as long as it was given for.
+func TestAClockThatWasAheadKeepsNoYes(t *testing.T) {
+	w := &wall{time.Now()}
+	d := deskBy(t, newMemory(), w)
+	w.set(24 * time.Hour)
+	d.ask(t, note(agent("b"), "1", "x")) // the clock is seen
+	w.set(-24 * time.Hour)
+	d.allow(t, "1", 10*time.Minute)
+	w.goOn(9 * time.Minute)
+	if !d.allowed(t, "1") {
+		t.Error("it has ended after nine minutes")
+	}
+	w.goOn(time.Minute)
+	if d.allowed(t, "1") {
+		t.Error("it lasts after ten")
+	}
+}
+
+// Nor is a yes that a wrong clock has dated far ahead good anew for every process that starts.
+func TestAYesFromFarAheadIsOver(t *testing.T) {
+	store, ahead := newMemory(), &wall{time.Now()}
+	ahead.set(64 * 365 * 24 * time.Hour)
+	deskBy(t, store, ahead).allow(t, "1", 10*time.Minute)
+	near := &wall{time.Now()}
+	near.set(10 * time.Minute) // as far as clocks of two machines may differ
+	deskBy(t, store, near).allow(t, "2", time.Hour)
+	d := deskBy(t, store, &wall{time.Now()})
+	if d.allowed(t, "1") {
+		t.Error("a yes of 64 years ahead is in force")
+	}
+	if !d.allowed(t, "2") {
+		t.Error("one of a clock that is a little ahead is not")
+	}
+	id := d.ask(t, note(agent("c"), "3", "x"))
+	d.accept(t, id)
+	list, err := d.Standing(t.Context(), operator(me), runtime.DefaultTenant)
+	if err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
