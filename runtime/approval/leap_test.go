@@ -20,12 +20,22 @@ func deskBy(t *testing.T, store *memory, w *wall) desk {
 	t.Helper()
 	d, err := approval.New(approval.Options{
 		Store: store, Sealer: sealer{}, Clock: func() time.Time { return w.now }, Process: func() string { return "me" },
-		NewID: func() string { return runtime.NewID("apr", time.Now()) }, Alive: func(string) bool { return true },
+		NewID: func() string { return runtime.NewID("apr", time.Now()) }, Alive: func(string) bool { return true }, PinMemory: 64,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return desk{Desk: d, store: store}
+}
+
+// tryPIN is a yes with a PIN.
+func (d desk) tryPIN(t *testing.T, id, pin string) *runtime.Error {
+	t.Helper()
+	_, err := d.yes(t, id, withPIN(pin))
+	if err == nil {
+		return nil
+	}
+	return runtime.AsError(err)
 }
 
 // allow is a yes to the like of one request for so long.
@@ -85,5 +95,28 @@ func TestAYesFromFarAheadIsOver(t *testing.T) {
 	list, err := d.Standing(t.Context(), operator(me), runtime.DefaultTenant)
 	if err != nil || len(list) != 1 {
 		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// A wrong PIN that was tried while the clock was ahead closes it for as long as one more wrong PIN
+// does, not until that day.
+func TestAPINIsNotClosedUntilAWrongClocksDay(t *testing.T) {
+	store, ahead := newMemory(), &wall{time.Now()}
+	d := deskBy(t, store, ahead)
+	d.setPIN(t, "123456")
+	ahead.set(64 * 365 * 24 * time.Hour)
+	id := d.ask(t, critical())
+	if e := d.tryPIN(t, id, "000000"); e == nil || e.Code != runtime.CodeForbidden {
+		t.Fatal(e)
+	}
+	right := &wall{time.Now()}
+	d = deskBy(t, store, right)
+	id = d.ask(t, posted(agent("b"), "text/plain", "1"))
+	if e := d.tryPIN(t, id, "123456"); e == nil || e.Code != runtime.CodeRateLimited || e.RetryAfter != time.Second {
+		t.Fatalf("the first try: %v", e)
+	}
+	right.goOn(time.Second)
+	if e := d.tryPIN(t, id, "123456"); e != nil {
+		t.Errorf("the next: %v", e)
 	}
 }

@@ -99,15 +99,21 @@ func (d *Desk) provePin(ctx context.Context, tenant runtime.Tenant, who string, 
 	return k, d.o.Store.ClearTries(ctx, p.Tenant, who)
 }
 
-// countTry counts a try of a PIN before it is looked at; a PIN that is closed takes none.
+// countTry counts a try of a PIN before it is looked at; a PIN that is closed takes none. One that
+// is closed for longer than its tries make it was so by a clock that was ahead: it is closed anew
+// from now on, for one try more, and not until that clock's day.
 func (d *Desk) countTry(ctx context.Context, p *Pin) error {
-	now := d.now()
-	if now.Before(p.Until) {
-		return pinClosed(p.Who, p.Until.Sub(now))
+	now, next := d.now(), pauseAfter(p.Tries+1)
+	closed := p.Until.Sub(now)
+	if closed > 0 && closed <= pauseAfter(p.Tries) {
+		return pinClosed(p.Who, closed)
 	}
-	counted, err := d.o.Store.TryPin(ctx, p.Tenant, p.Who, p.Tries, now.Add(pauseAfter(p.Tries+1)))
-	if err == nil && !counted {
+	counted, err := d.o.Store.TryPin(ctx, p.Tenant, p.Who, p.Tries, now.Add(next))
+	switch {
+	case err == nil && !counted:
 		err = pinClosed(p.Who, time.Second)
+	case err == nil && closed > 0:
+		err = pinClosed(p.Who, next)
 	}
 	return err
 }
