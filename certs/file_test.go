@@ -147,6 +147,25 @@ func TestClockBeforeTheRoot(t *testing.T) {
 	}
 }
 
+// A root that was made while the clock was far ahead is not made good by setting a clock that is
+// right by now.
+func TestARootOfAClockThatWasAheadIsReplaced(t *testing.T) {
+	dir, c := newDir(t), newClock()
+	c.Add(64 * 365 * day)
+	open(t, dir, c)
+	c.Add(-64 * 365 * day)
+	if p := refusal(t, dir, 1, c); !strings.Contains(p.Fix, "kimbap ca rotate") {
+		t.Errorf("%v", p)
+	}
+	a, _ := rotate(t, dir, c, day)
+	if err := a.Permit([]string{"a.test:443"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := verify(a, leaf(t, a, "a.test:443"), "a.test", c.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLostCAFileComesBack(t *testing.T) {
 	dir, c := newDir(t), newClock()
 	a := open(t, dir, c)

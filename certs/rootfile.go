@@ -269,7 +269,7 @@ func (f rootFiles) checkValidity(cert *x509.Certificate, now time.Time) error {
 	if now.Before(cert.NotBefore) {
 		return &FileError{
 			File: file, Msg: "the certificate of the authority is not valid before " + cert.NotBefore.Format(time.RFC3339),
-			Fix: "set the clock of this machine",
+			Fix: "set the clock of this machine; where that is right, it was ahead when this was made: make a new one, which clients must trust anew: kimbap ca rotate",
 		}
 	}
 	if now.After(cert.NotAfter) {

@@ -124,8 +124,12 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source str
 		return runtime.Principal{}, i.wrong(source, "the token is not known here")
 	case !t.Revoked.IsZero():
 		return runtime.Principal{}, revoked(t)
-	case !now.Before(t.Expires) || now.Before(t.Created.Add(-time.Minute)):
+	case !now.Before(t.Expires):
 		return runtime.Principal{}, refused(runtime.ReasonTokenExpired, "the token has expired")
+	case now.Before(t.Created.Add(-time.Minute)):
+		e := refused(runtime.ReasonTokenExpired, "the token is not valid yet: the clock was ahead when it was made, or is behind now")
+		e.Hint = "the owner sets the clock of this machine; where that is right, a new token: kimbap token create --agent NAME --scope GLOB"
+		return runtime.Principal{}, e
 	}
 	return runtime.Principal{
 		ID: t.Principal(), Kind: runtime.KindAgent, Tenant: t.Tenant, Agent: t.Agent, Run: t.Run,
