@@ -138,8 +138,19 @@ func (d *Desk) SetTerms(t Terms) error {
 // back un-expires nothing, and what begins after that lasts no longer.
 func (d *Desk) now() time.Time { return d.atLeast(time.Time{}) }
 
+// wrongBy is by how much a time is ahead of this clock's that only a wrong one can have said.
+// Believed, it would end all that is open, and last until it comes.
+const wrongBy = 24 * time.Hour
+
 // saw takes note of a time that another process has stored and sealed.
-func (d *Desk) saw(t time.Time) { d.atLeast(t) }
+func (d *Desk) saw(t time.Time) {
+	if !d.wrong(t) {
+		d.atLeast(t)
+	}
+}
+
+// wrong reports whether only a wrong clock can have said this time.
+func (d *Desk) wrong(t time.Time) bool { return t.Sub(d.now()) > wrongBy }
 
 // atLeast is now, which is not before a time.
 func (d *Desk) atLeast(seen time.Time) time.Time {

@@ -120,3 +120,24 @@ func TestAPINIsNotClosedUntilAWrongClocksDay(t *testing.T) {
 		t.Errorf("the next: %v", e)
 	}
 }
+
+// A question from a day that is far ahead neither makes that day's end of all others, for who looks
+// at it, nor is its yes good until then.
+func TestAQuestionFromFarAheadEndsNoOther(t *testing.T) {
+	store, ahead := newMemory(), &wall{time.Now()}
+	ahead.set(64 * 365 * 24 * time.Hour)
+	d := deskBy(t, store, ahead)
+	old, given := d.ask(t, note(agent("a"), "1", "x")), d.ask(t, note(agent("a"), "2", "x"))
+	d.accept(t, given)
+	d = deskBy(t, store, &wall{time.Now()})
+	id := d.ask(t, note(agent("b"), "3", "x"))
+	for _, one := range []string{old, given} {
+		if _, err := d.Show(t.Context(), operator(me), runtime.DefaultTenant, one, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.accept(t, id)
+	if _, err := d.Await(t.Context(), note(agent("a"), "2", "x"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalExpired {
+		t.Errorf("a yes of 64 years ahead: %v", err)
+	}
+}
