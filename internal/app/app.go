@@ -160,6 +160,7 @@ type App struct {
 	fault       error                         // of policy and services, with Options.Despite; nil: none
 	pulse       resource.Pulse                // whether this process stood still
 	unsure      atomic.Bool                   // the store did not say at the last look what has changed
+	pause       atomic.Pointer[vault.Lock]    // the order that was read last, in force or over; nil: none was
 	restart     atomic.Pointer[[]string]      // keys of the configuration that want one; nil: none
 	health      atomic.Pointer[string]        // last reload error, nil when well
 	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch

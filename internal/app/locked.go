@@ -39,6 +39,9 @@ func (a *App) startsLocked(err error) bool {
 // What the vault has open is closed with it.
 func (a *App) ordered(ctx context.Context) error {
 	l, locked, err := a.lockOrder(ctx)
+	if err == nil {
+		a.pause.Store(&l)
+	}
 	if err != nil || !locked {
 		return err
 	}
@@ -54,6 +57,13 @@ func (a *App) ordered(ctx context.Context) error {
 		Msg:  fmt.Sprintf("the vault is locked by its owner%s (%s, %s)%s", until, l.By, l.Since.UTC().Format(time.RFC3339), how),
 		Hint: "kimbap unlock",
 	}
+}
+
+// pausesAgain reports whether a pause that was over when it was read is in force after all: the
+// clock was ahead then, and what starts now is locked by it.
+func (a *App) pausesAgain() bool {
+	l := a.pause.Load()
+	return l != nil && a.Locked() == nil && a.inForce(*l)
 }
 
 // shortLived is the vault of a command, which no watch keeps in step: a call may have

@@ -27,7 +27,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	defer tick.Stop()
 	ctx = context.WithValue(ctx, looking{}, true)
 	counter := a.followStore(ctx, unknownChange) // since the home was opened somebody may have changed what was read
-	looks, wall := 0, a.o.Clock().Round(0)
+	looks := 0
 	files, last, trail := a.files, a.files, ""
 	a.tookUp(files.home)
 	var idle resource.Idleness
@@ -41,10 +41,6 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 		case <-tick.C:
 		}
 		looked := a.pulse.Looks()
-		was := wall
-		if wall = a.o.Clock().Round(0); wall.Before(was) {
-			counter = unknownChange // a pause of the vault that was over by that clock is not
-		}
 		counter = a.followStore(ctx, counter)
 		// A file that changes from one look to the next is still being written: half
 		// of a policy can be a valid one that allows more.
@@ -110,7 +106,7 @@ func (a *App) followStore(ctx context.Context, counter int64) int64 {
 	if err == nil && kept {
 		a.tellLock(ctx)
 	}
-	if err == nil && now == counter && !kept {
+	if err == nil && now == counter && !kept && !a.pausesAgain() {
 		a.unsure.Store(false)
 		return now
 	}
