@@ -19,13 +19,18 @@ type watch struct {
 
 // Changes returns a counter that is greater whenever a secret, a tenant key or
 // a token was added, changed or removed by any process since the last call. It
-// is cheap enough to be asked several times a second.
+// is cheap enough to be asked several times a second. Where the files of the
+// database are not the ones that were opened it says so, and so does all else
+// from then on until they are.
 func (db *DB) Changes(ctx context.Context) (int64, error) {
 	w := &db.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return 0, sql.ErrConnDone
+	}
+	if err := db.lookAround(); err != nil {
+		return 0, err
 	}
 	if w.conn == nil {
 		conn, err := db.reader.Conn(ctx)

@@ -58,6 +58,9 @@ func (e engine) Query(ctx context.Context, doing, text string, args []any, scan 
 // start. An error of change rolls it back. A caller who leaves is noticed
 // before the transaction, not within it: it is short, and ends whole.
 func (db *DB) write(ctx context.Context, doing string, change func(t tx) error) error {
+	if err := db.astray(); err != nil {
+		return err
+	}
 	deadline := time.Now().Add(busyWait)
 	if err := db.writer.take(ctx, deadline); err != nil {
 		return db.fault(doing, err)
@@ -91,6 +94,9 @@ func (db *DB) write(ctx context.Context, doing string, change func(t tx) error) 
 
 // query gives the rows that a reading connection finds to scan.
 func (db *DB) query(ctx context.Context, doing, text string, args []any, scan func(tables.Row) error) error {
+	if err := db.astray(); err != nil {
+		return err
+	}
 	s, err := db.prepared(ctx, text)
 	if err != nil {
 		return db.fault(doing, err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -45,6 +46,8 @@ type DB struct {
 	reader  *sql.DB
 	queries sync.Map // text → *sql.Stmt of reader
 	watch   watch
+	places  []place               // where the files were when they were opened
+	lost    atomic.Pointer[error] // why they are not to be used; nil: they are where they were
 	close   func() error
 }
 
@@ -70,6 +73,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err := db.prepare(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	db.places = places(path)
 	if o.Told != nil {
 		db.told, db.writer.told = o.Told, o.Told
 	}
