@@ -37,6 +37,9 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 	} {
 		out = append(out, check(ctx))
 	}
+	if revived, found := a.doctorRevived(ctx); found {
+		out = append(out, revived)
+	}
 	if a.o.Executable != "" {
 		out = append(out, a.doctorScripts())
 	}

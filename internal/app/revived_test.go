@@ -1,0 +1,93 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/app/apptest"
+)
+
+// restored is a home whose database was put back as it was before do.
+func restored(t *testing.T, do func(a *app.App, token string)) (k *apptest.Kimbap, token string) {
+	t.Helper()
+	k = &apptest.Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Log: &apptest.Buffer{}}
+	a := k.Make(t)
+	_, minted, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "ci", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup := filepath.Join(t.TempDir(), "before.db")
+	if _, err := unopened(t, k).Databases().Copy(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	do(a, minted.ID)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"-wal", "-shm"} {
+		_ = os.Remove(filepath.Join(k.Dir, "kimbap.db"+part))
+	}
+	k.Write(t, "kimbap.db", string(text))
+	return k, minted.ID
+}
+
+// A backup of the database makes valid again what was revoked since. The trail knows that it
+// was, so doctor names it.
+func TestDoctorNamesWhatABackupMadeValidAgain(t *testing.T) {
+	t.Parallel()
+	must := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		do    func(a *app.App, token string)
+		valid bool
+	}{
+		"one":     {func(a *app.App, token string) { _, err := a.RevokeToken(t.Context(), token); must(err) }, true},
+		"all":     {func(a *app.App, _ string) { _, err := a.RevokeTokens(t.Context()); must(err) }, true},
+		"another": {func(a *app.App, token string) { _, err := a.RevokeToken(t.Context(), token+"x"); must(err) }, false},
+		"nothing": {func(*app.App, string) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, token := restored(t, c.do)
+			tokens := func(a *app.App) (said *app.Finding) {
+				for _, f := range a.Doctor(t.Context()) {
+					if f.Check == "tokens" {
+						said = &f
+					}
+				}
+				return said
+			}
+			a := k.Open(t, "")
+			said := tokens(a)
+			if (said != nil) != c.valid {
+				t.Fatalf("said %+v", said)
+			}
+			if said == nil {
+				return
+			}
+			if said.State != "fail" || !strings.Contains(said.Said, token) || said.Fix != "kimbap token revoke "+token {
+				t.Errorf("%+v", said)
+			}
+			if _, err := a.RevokeToken(t.Context(), token); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "new", Scopes: []string{"*"}, TTL: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			if said := tokens(a); said != nil {
+				t.Errorf("revoked again, and %+v", said)
+			}
+		})
+	}
+}
