@@ -128,7 +128,9 @@ func (a *App) noteStore(ctx context.Context, err error) {
 		a.silent.Store(nil)
 	case ctx.Err() == nil: // else it is this process that ends
 		e := runtime.AsError(err)
-		a.silent.Store(e)
+		if a.silent.Swap(e) == nil {
+			a.o.Log.Error().Err(err).Msg("the store cannot be asked, so nothing that is stored is used")
+		}
 	}
 }
 
