@@ -46,6 +46,9 @@ func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) 
 	if err := a.OpenToRead(ctx); err != nil {
 		return err
 	}
+	if why := a.Indexless(); why != nil {
+		c.say("warning: the trail is read from its files alone: %s", why.Msg)
+	}
 	return work(ctx, a)
 }
 

@@ -118,6 +118,7 @@ type App struct {
 	shared    *postgres.DB                // the store, where several homes share one; nil: it is in the home
 	homeName  string                      // of the home among those
 	toStore   func(context.Context) error // opens it behind OpenToRead
+	indexless *runtime.Error              // why OpenToRead has no database; nil: it has
 	storeless *runtime.Error              // why there is no store, with Options.Storeless; nil: there is one
 	vault     *vault.Vault
 	wrapper   vault.KeyWrapper

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	goruntime "runtime"
+	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
@@ -68,6 +70,17 @@ func (a *App) openIdentity(context.Context) (err error) {
 	return err
 }
 
+// unrecorded is the error of a trail that cannot be opened. Where its disk is mounted
+// read-only it says so as all commands do, and nothing of requests: a lock is none.
+func (a *App) unrecorded(err error) error {
+	if !errors.Is(err, syscall.EROFS) {
+		return err
+	}
+	e := *runtime.AsError(err)
+	e.Msg = "nothing can be recorded in the audit trail of this home, so nothing is done"
+	return a.home.Hindered(&e, a.o.UID)
+}
+
 func (a *App) openTrail(ctx context.Context) error {
 	sinks, err := a.sinks()
 	if err != nil {
@@ -91,7 +104,7 @@ func (a *App) openTrail(ctx context.Context) error {
 		return err
 	}
 	if err := a.trail.Open(ctx); err != nil {
-		return err
+		return a.unrecorded(err)
 	}
 	a.onClose(a.closeWitness) // after the trail, whose last record it names
 	a.onClose(a.trail.Close)

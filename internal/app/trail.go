@@ -51,7 +51,8 @@ func (r redactor) Hash(tenant runtime.Tenant, value string) (string, error) {
 
 // OpenToRead opens what reading the trail needs: the home and the index, no
 // vault and no writer. A trail that was tampered with can still be looked at, and so can
-// that of a home whose store does not answer.
+// that of a home whose store does not answer, or whose database cannot be opened
+// ([App.Indexless]).
 func (a *App) OpenToRead(ctx context.Context) error {
 	if err := a.home.Check(a.o.UID); err != nil {
 		return err
@@ -60,9 +61,21 @@ func (a *App) OpenToRead(ctx context.Context) error {
 		return err
 	}
 	local, err := a.openIndex(ctx)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	if err != nil { // the files of the trail are the truth, and there still
+		a.indexless, a.index = runtime.AsError(err), noIndex{err}
+		a.toStore = func(context.Context) error { return err }
+		return nil
+	}
 	a.toStore = func(ctx context.Context) error { return a.openShared(ctx, local) }
-	return err
+	return nil
 }
+
+// Indexless says why the trail is read from its files alone, behind [App.OpenToRead]; nil when
+// the home's database could be opened.
+func (a *App) Indexless() *runtime.Error { return a.indexless }
 
 // reachStore opens the store, behind [App.OpenToRead], for what needs it after all.
 func (a *App) reachStore(ctx context.Context) error {

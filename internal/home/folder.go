@@ -225,7 +225,7 @@ func cannotMake(err error) error {
 // that is full or mounted read-only, a file of another user. Empty when none is known.
 func (f Folder) hindrance(uid int) string {
 	if readOnly(f.Dir) {
-		return f.Dir + " is mounted read-only: make it writable, or choose another home: kimbap --home DIR"
+		return fmt.Sprintf("%s is mounted read-only: make it writable, or use a copy of it: cp -a %s DIR, then kimbap --home DIR", f.Dir, runtime.Quote(f.Dir))
 	}
 	for _, file := range []string{f.Database(), f.Database() + "-wal", f.Database() + "-shm"} {
 		if info, err := os.Stat(file); err == nil && system.Owner(info) >= 0 && system.Owner(info) != uid {

@@ -248,6 +248,7 @@ func TestTheAdviceIsAboutWhatIsWrong(t *testing.T) {
 		"audit.sinks": sink(&outlet.Refused{Err: os.ErrInvalid}),
 		"free space":  syscall.ENOSPC,
 		"ulimit -n":   syscall.EMFILE,
+		"read-only":   syscall.EROFS,
 	} {
 		if said := audit.Fix(err); !strings.Contains(said, want) || strings.Contains(said, "who owns it") {
 			t.Errorf("%v: %s", err, said)

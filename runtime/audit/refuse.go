@@ -53,7 +53,9 @@ func fix(err error) string {
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case system.NoDescriptors(err):
 		return "let less be open at a time, or allow more: ulimit -n 65536"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, syscall.EROFS):
+		return "the disk of kimbap's audit folder is mounted read-only: make it writable"
+	case errors.Is(err, fs.ErrPermission):
 		return "make kimbap's audit folder writable for the user that runs kimbap"
 	case errors.Is(err, errClosed):
 		return "kimbap is stopping; try again when it runs"
