@@ -58,16 +58,6 @@ func configured(t *testing.T, k *apptest.Kimbap, dsn string) string {
 	return string(before)
 }
 
-// unopened is an App over a home, not opened.
-func unopened(t *testing.T, k *apptest.Kimbap) *app.App {
-	t.Helper()
-	a, err := app.New(apptest.OptionsOver(k.Dir, "", k.Log, false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // What a home stores is moved whole to a database that homes share, is not in the home any
 // more, and works from there. A home that has lost the way to it is not taken for a new one.
 func TestAStoreIsMoved(t *testing.T) {

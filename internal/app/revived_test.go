@@ -11,6 +11,16 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
 
+// unopened is an App over a home, not opened.
+func unopened(t *testing.T, k *apptest.Kimbap) *app.App {
+	t.Helper()
+	a, err := app.New(apptest.OptionsOver(k.Dir, "", k.Log, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 // restored is a home whose database was put back as it was before do.
 func restored(t *testing.T, do func(a *app.App, token string)) (k *apptest.Kimbap, token string) {
 	t.Helper()
