@@ -21,7 +21,8 @@ const keyPause = 5 * time.Second
 const linger = time.Minute
 
 // startsLocked notes why a used vault cannot be opened, and reports whether this
-// App may start all the same. A key that is wrong or broken refuses the start.
+// App may start all the same. A key that is wrong or broken refuses the start of all but
+// what takes rights away.
 func (a *App) startsLocked(err error) bool {
 	why := runtime.AsError(err)
 	if !a.o.StartLocked || why.Code != runtime.CodeVaultLocked {
@@ -32,7 +33,10 @@ func (a *App) startsLocked(err error) bool {
 		a.locked.Store(why)
 		return true
 	}
-	return false
+	if a.o.Emergency {
+		a.locked.Store(why)
+	}
+	return a.o.Emergency
 }
 
 // ordered is the error of a vault that its owner locked, nil when nobody did.
