@@ -160,7 +160,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 			if !all && app.IsToken(args[0]) {
 				return notItsID()
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
 				if all {
 					ids, err := a.RevokeTokens(ctx)
 					if err != nil {

@@ -33,7 +33,7 @@ it brings services that start programs on this machine, that is asked separately
 					return noProject(err)
 				}
 			}
-			return c.with(cmd.Context(), app.Options{Create: !remove, Despite: remove, Emergency: remove, StartLocked: remove}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: !remove, Despite: remove, Emergency: remove, AnyKey: remove, StartLocked: remove}, func(ctx context.Context, a *app.App) error {
 				if remove {
 					was, err := a.Distrust(ctx, c.dir())
 					if err != nil {

@@ -85,6 +85,10 @@ type Options struct {
 	// read, the vault closed, and ConfigFault says so. It is for what takes rights
 	// away and needs none of it.
 	Emergency bool
+	// AnyKey goes on, with StartLocked, where the master key is damaged or not the vault's,
+	// the vault closed. It is for what takes rights away, which needs no key; what says what
+	// there is should say that.
+	AnyKey bool
 	// Storeless opens a home whose store cannot be used, as when the database that homes
 	// share does not answer: the vault closed, nothing known of what is stored, and
 	// Status says why. It is for what takes rights away here, and for what says how

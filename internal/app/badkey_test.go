@@ -24,7 +24,7 @@ func TestWhatTakesAwayNeedsNoSoundKey(t *testing.T) {
 			if a, err := app.New(o); err != nil || a.Open(t.Context()) == nil {
 				t.Fatalf("what takes nothing away is opened with this key, %v", err)
 			}
-			o.Despite, o.Emergency, o.Storeless = true, true, true
+			o.Despite, o.Emergency, o.AnyKey, o.Storeless = true, true, true, true
 			a := apptest.OpenWith(t, o)
 			if found, err := a.RevokeToken(t.Context(), id); err != nil || !found {
 				t.Errorf("revoked: %t, %v", found, err)

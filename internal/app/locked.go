@@ -22,7 +22,7 @@ const linger = time.Minute
 
 // startsLocked notes why a used vault cannot be opened, and reports whether this
 // App may start all the same. A key that is wrong or broken refuses the start of all but
-// what takes rights away.
+// what takes rights away, with Options.AnyKey.
 func (a *App) startsLocked(err error) bool {
 	why := runtime.AsError(err)
 	if !a.o.StartLocked || why.Code != runtime.CodeVaultLocked {
@@ -33,10 +33,10 @@ func (a *App) startsLocked(err error) bool {
 		a.locked.Store(why)
 		return true
 	}
-	if a.o.Emergency {
+	if a.o.AnyKey {
 		a.locked.Store(why)
 	}
-	return a.o.Emergency
+	return a.o.AnyKey
 }
 
 // ordered is the error of a vault that its owner locked, nil when nobody did.

@@ -31,6 +31,7 @@ func TestTablesAreMadeInTheirOwnSchema(t *testing.T) {
 			return err
 		}
 		db := &DB{name: "pooled", told: func(string) {}}
+		db.wait.call, db.wait.glance = patience, glance
 		db.Store = tables.New(engine{db})
 		if db.pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 			t.Fatal(err)
