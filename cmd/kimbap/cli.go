@@ -147,6 +147,9 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 	if why := a.ConfigFault(); why != nil {
 		c.say("warning: the configuration cannot be read; going on without it: the record goes to the home's own trail, and no stored key is opened\n%s", why)
 	}
+	if why := a.KeyFault(); why != nil {
+		c.say("warning: the master key cannot be used; going on without it\n%s\nfix:     %s", why.Msg, why.Hint)
+	}
 	if why := a.Fault(); why != nil && !c.finds {
 		c.faulty = true
 		fault := runtime.AsError(why)

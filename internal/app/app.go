@@ -86,8 +86,8 @@ type Options struct {
 	// away and needs none of it.
 	Emergency bool
 	// AnyKey goes on, with StartLocked, where the master key is damaged or not the vault's,
-	// the vault closed. It is for what takes rights away, which needs no key; what says what
-	// there is should say that.
+	// the vault closed, and KeyFault says so. It is for what takes rights away, which needs
+	// no key. Lists refuse: what they would show nobody could use.
 	AnyKey bool
 	// Storeless opens a home whose store cannot be used, as when the database that homes
 	// share does not answer: the vault closed, nothing known of what is stored, and
@@ -163,6 +163,7 @@ type App struct {
 	unread      error                         // of the configuration, with Options.Emergency; nil: none
 	notice      string                        // for the person at the terminal; "": nothing
 	fault       error                         // of policy and services, with Options.Despite; nil: none
+	keyless     *runtime.Error                // of the master key, with Options.AnyKey; nil: none
 	pulse       resource.Pulse                // whether this process stood still
 	unsure      atomic.Bool                   // the store did not say at the last look what has changed
 	pause       atomic.Pointer[vault.Lock]    // the order that was read last, in force or over; nil: none was

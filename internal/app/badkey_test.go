@@ -26,6 +26,9 @@ func TestWhatTakesAwayNeedsNoSoundKey(t *testing.T) {
 			}
 			o.Despite, o.Emergency, o.AnyKey, o.Storeless = true, true, true, true
 			a := apptest.OpenWith(t, o)
+			if why := a.KeyFault(); why == nil || why.Hint == "" {
+				t.Errorf("of the key it says %v", why)
+			}
 			if found, err := a.RevokeToken(t.Context(), id); err != nil || !found {
 				t.Errorf("revoked: %t, %v", found, err)
 			}

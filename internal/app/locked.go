@@ -34,10 +34,15 @@ func (a *App) startsLocked(err error) bool {
 		return true
 	}
 	if a.o.AnyKey {
+		a.keyless = why
 		a.locked.Store(why)
 	}
 	return a.o.AnyKey
 }
+
+// KeyFault says what is wrong with the master key, nil when nothing is or the home was not
+// opened with Options.AnyKey.
+func (a *App) KeyFault() *runtime.Error { return a.keyless }
 
 // ordered is the error of a vault that its owner locked, nil when nobody did.
 // What the vault has open is closed with it.

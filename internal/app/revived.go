@@ -10,8 +10,12 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
-// revocations are how many of them are looked at, the newest.
-const revocations = 10_000
+// revocations are how many of them are looked at, the newest, and searching how long it is
+// looked for them: a trail that its index is far behind of is read whole.
+const (
+	revocations = 10_000
+	searching   = 5 * time.Second
+)
 
 // doctorRevived names tokens that are valid although the trail says that they were revoked: a
 // database from a backup does not know. There is nothing to say where it finds none.
@@ -25,9 +29,11 @@ func (a *App) doctorRevived(ctx context.Context) (Finding, bool) {
 	if err != nil || len(valid) == 0 {
 		return Finding{}, false
 	}
-	records, err := a.SearchTrail(ctx, RecordQuery{Kind: string(record.KindEvent), Action: "token.revoke*", Limit: revocations})
+	bounded, cancel := context.WithTimeout(ctx, searching)
+	defer cancel()
+	records, err := a.SearchTrail(bounded, RecordQuery{Kind: string(record.KindEvent), Action: "token.revoke*", Limit: revocations})
 	if err != nil {
-		return Finding{}, false // the trail has a check of its own
+		return Finding{}, false // the trail has a check of its own, or is too long for this one
 	}
 	revoked := map[string]bool{}
 	var everyone time.Time // when all there were the last time
