@@ -181,7 +181,10 @@ actions:
 	})
 	ask := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
-` + strings.Repeat(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n", 100)
+`
+	for id := 2; id <= 100; id++ { // an id that is used again before its answer is passed over
+		ask += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", id)
+	}
 	for _, words := range [][]string{{"exec", "--json", "-e", "return 'x'.repeat(1e6)"}, {"mcp", "--json"}} {
 		heldUp(t, command(words...), ask)
 	}
@@ -222,8 +225,12 @@ func heldUp(t *testing.T, cmd *exec.Cmd, input string) {
 		cmd.Stdout, cmd.Stderr = writes, &stderr
 		defer writes.Close()
 		check(t, cmd.Start())
+		defer func() { _ = cmd.Process.Kill() }()
 		_, _ = io.WriteString(stdin, input)
-		for room := 1; room > 0; time.Sleep(time.Millisecond) {
+		for room, end := 1, time.Now().Add(deadline); room > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it says less than there is room for")
+			}
 			room, err = unix.Poll([]unix.PollFd{{Fd: int32(writes.Fd()), Events: unix.POLLOUT}}, 0)
 			check(t, err)
 		}
