@@ -89,10 +89,13 @@ func TestDrainsSayThatTheConnectionEnds(t *testing.T) {
 // other from being told of a drain.
 func TestADrainDoesNotWaitForTheOtherServer(t *testing.T) {
 	arrived, finish := make(chan struct{}, 1), make(chan struct{})
-	r := newRelayRig(t, func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
-		arrived <- struct{}{}
-		<-finish
-		return reply(out, runtime.Form{Reason: "OK"}, 200, http.Header{"Content-Length": {"2"}}, "ok")
+	r := newRig(t, func(o *Options, st *stages) {
+		o.Engine, o.Limits.DrainTimeout = EngineRelay, 2*patience
+		st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+			arrived <- struct{}{}
+			<-finish
+			return reply(out, runtime.Form{Reason: "OK"}, 200, http.Header{"Content-Length": {"2"}}, "ok")
+		}
 	})
 	idle, busy := r.open("api.good.test:443"), r.dial()
 	busy.send("GET /healthz HTTP/1.1\r\nHost: " + r.addr + "\r\n\r\n")
@@ -101,7 +104,7 @@ func TestADrainDoesNotWaitForTheOtherServer(t *testing.T) {
 	<-arrived
 	down := make(chan error, 1)
 	go func() { down <- r.server.Shutdown(context.Background()) }()
-	_ = idle.SetReadDeadline(time.Now().Add(2 * time.Second)) // well before a drain is over
+	_ = idle.SetReadDeadline(time.Now().Add(patience)) // well before a drain is over
 	idle.ended()
 	close(finish)
 	if _, body := busy.get("GET"); body != "ok" {

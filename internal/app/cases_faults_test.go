@@ -107,7 +107,7 @@ func TestKilledProxiesLoseNothing(t *testing.T) {
 func TestALockedDatabaseRefusesAndRecovers(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db"))
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(20000)")
 	if err != nil {
 		t.Fatal(err)
 	}

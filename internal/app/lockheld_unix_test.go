@@ -287,7 +287,7 @@ func TestAStoreThatTakesNothingHindersNoLock(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, path string) (mend func() error){
 		"held": func(t *testing.T, path string) func() error {
-			db, err := sql.Open("sqlite", path)
+			db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(20000)")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -109,7 +109,7 @@ func TestForwardingOutlivesALackOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.WriteString(conn, "hello") }()
-	_ = far.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = far.SetReadDeadline(time.Now().Add(30 * time.Second))
 	got := make([]byte, 5)
 	if _, err := io.ReadFull(far, got); err != nil || string(got) != "hello" {
 		t.Errorf("%q %v", got, err)

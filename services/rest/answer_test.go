@@ -239,7 +239,7 @@ func TestEventsArriveOneByOne_PC022(t *testing.T) {
 			}()
 			for i := range 3 {
 				seen <- fmt.Sprintf("data: %d\n\n", i)
-				deadline := time.After(5 * time.Second)
+				deadline := time.After(30 * time.Second)
 				for !strings.Contains(out.text(t, coded), fmt.Sprintf("data: %d\n\n", i)) {
 					select {
 					case <-out.wrote:

@@ -34,7 +34,7 @@ func kept(t *testing.T, s spot, unused time.Duration) (w *wire, far net.Conn) {
 
 // ended reports whether the other end was closed.
 func ended(far net.Conn) bool {
-	_ = far.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = far.SetReadDeadline(time.Now().Add(30 * time.Second))
 	_, err := far.Read(make([]byte, 1))
 	return err == io.EOF
 }

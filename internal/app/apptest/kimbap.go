@@ -341,7 +341,7 @@ func (b *Buffer) String() string {
 // with what was waited for.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	Within(t, 10*time.Second, what, ok)
+	Within(t, 30*time.Second, what, ok)
 }
 
 // Followed waits until all that runs over a home works with what is there now. [app.App.Reach]
