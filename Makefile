@@ -31,7 +31,7 @@ setup:
 	@./.ci/setup
 
 # The longest packages begin first, and nothing is vetted that make lint vets.
-LONGEST = ./internal/app ./cmd/kimbap ./proxy
+LONGEST = ./internal/app ./cmd/kimbap ./proxy ./runtime/sandbox/worker ./services/rest ./runtime/store/postgres ./runtime/audit
 test: setup
 	$(GO) test -vet=off -shuffle=on -timeout 24m $(LONGEST) $(PACKAGES)
 
@@ -65,7 +65,7 @@ LONE = FewAllocations|NoSpellingIsMorePrivileged|LookedAtOnce|HintsThatNobodyTak
 # does was most of the time of these tests. Nor is Argon2,
 # which is slow on purpose. The driver above the engine is watched.
 UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b,-gcflags='$(p)=-race=false -d=checkptr=0')
-RACED = $$($(GO) list ./internal/app ./proxy $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
+RACED = $$($(GO) list $(LONGEST) $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
 race: setup
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(UNWATCHED) -vet=off -shuffle=on -timeout 20m -skip '$(PROCESSES)|$(LONE)' $(RACED)
 
