@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 )
@@ -26,8 +27,23 @@ func Catch() *Signals {
 	return s
 }
 
+// settling is how long after the program's end INT and QUIT do not end this process yet: the
+// terminal sent them to both, and a busy machine may deliver ours only once the program's end
+// is known. Go would say all its goroutines on QUIT, and either would take the place of the
+// program's own exit code.
+const settling = time.Second
+
 // Stop lets them end this process again. It may be called again.
-func (s *Signals) Stop() { signal.Stop(s.came) }
+func (s *Signals) Stop() {
+	late := make(chan os.Signal, 1)
+	for _, of := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		if !signal.Ignored(of) {
+			signal.Notify(late, of)
+		}
+	}
+	signal.Stop(s.came)
+	time.AfterFunc(settling, func() { signal.Stop(late) })
+}
 
 // Interrupted is returned by [Run] when a signal came before the program was started,
 // which then is not.

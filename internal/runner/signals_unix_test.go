@@ -1,0 +1,38 @@
+//go:build unix
+
+package runner
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The terminal sends INT and QUIT to the program and to us, and ours may come once the
+// program's end is known. The program's code counts then; what comes later ends us.
+func TestASignalOfTheTerminalThatComesLateEndsNothing(t *testing.T) {
+	const role = "KIMBAP_TEST_LATE"
+	if after, is := os.LookupEnv(role); is {
+		wait, _ := time.ParseDuration(after)
+		s := Catch()
+		s.Stop()
+		s.Stop()
+		time.Sleep(wait)
+		for _, by := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+			_ = syscall.Kill(os.Getpid(), by)
+			time.Sleep(200 * time.Millisecond)
+		}
+		os.Exit(7)
+	}
+	for after, want := range map[time.Duration]string{0: "exit status 7", settling + settling/2: "signal: interrupt"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), role+"="+after.String())
+		out, err := cmd.CombinedOutput()
+		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.Error() != want {
+			t.Errorf("%v after the end: %v, want %s\n%.300s", after, err, want, out)
+		}
+	}
+}
