@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/godbus/dbus/v5"
+
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap"
 	"github.com/kimbap-run/kimbap/runtime/vault/wrap/wraptest"
 )
@@ -20,8 +23,13 @@ func startSecretService(t *testing.T) *wraptest.SecretService {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", s.Address())
+	t.Cleanup(func() {
+		conn, err := dbus.SessionBus() // the one that all tests share, until it is known to have ended
+		if s.Close(); err == nil {
+			runtimetest.Eventually(t, "the end of the connection", func() bool { return !conn.Connected() })
+		}
+	})
 	return s
 }
 
