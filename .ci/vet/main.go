@@ -1,6 +1,6 @@
 // Command vet runs the analyzers of go vet over packages whose dependencies it reads as
-// sources too. go vet has them compiled first, which for a platform that nothing here is
-// built for takes six times as long as all the rest. GOOS and GOARCH say for which
+// sources too. go vet has them compiled first, with all that tests need: for a platform that
+// nothing else is built for that takes six times as long. GOOS and GOARCH say for which
 // platform, as for the go command; what does not type-check there is an error.
 package main
 
