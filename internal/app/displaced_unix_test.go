@@ -83,3 +83,28 @@ func TestADatabaseThatIsReplacedUnderAProxyIsNotUsed(t *testing.T) {
 		})
 	}
 }
+
+// Somebody removes the folder of states under a proxy that runs: it says again that it is
+// there, to status, to who changes what is stored, and to what must not move its home.
+func TestAProxyStaysKnownWhoseStatesAreRemoved(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes}})
+	states := filepath.Join(k.Dir, "state")
+	known := func() bool { return len(app.RunningOver(k.Dir)) == 1 }
+	apptest.Within(t, soon, "the proxy", known)
+	remove := func() { // which may meet the proxy as it says something there
+		apptest.Within(t, soon, "an empty place", func() bool { return os.RemoveAll(states) == nil })
+	}
+	for range 2 {
+		remove()
+		apptest.Within(t, soon, "the proxy, again", known)
+	}
+	if info, err := os.Stat(states); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder: %v, %v", info, err)
+	}
+	a := k.Open(t, "")
+	remove()
+	if err := a.SetAlias(t.Context(), "n", "notes.get-note"); err != nil { // which locks a file there
+		t.Error(err)
+	}
+}

@@ -53,6 +53,19 @@ func (a *App) listensAlso(ln net.Listener) {
 	a.writeState()
 }
 
+// stay puts back what somebody removed who tidied up the folder of states: else status and
+// whoever changes what is stored would know nothing of this process, and a program behind
+// another kimbap could reach this one. A home that is gone stays gone.
+func (a *App) stay() {
+	running := a.running.Load()
+	if running == nil {
+		return
+	}
+	if err := a.self.Stay(); err == nil && !a.states().Has(running) {
+		a.writeState()
+	}
+}
+
 func (a *App) removeState() {
 	if was := a.running.Swap(nil); was != nil {
 		a.states().Drop(was)

@@ -57,6 +57,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			a.dropLive()
 			a.unlock(ctx)
 		}
+		a.stay()
 		f.look(ctx)
 		a.waiting.Look(ctx) // after a run had its token made good again
 		if looks++; looks%spaceEvery == 1 {

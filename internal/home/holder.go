@@ -23,7 +23,9 @@ type Self struct {
 	states string
 	once   sync.Once
 	name   string
-	lock   *os.File // nil: not held
+
+	mu   sync.Mutex
+	lock *os.File // nil: not held
 }
 
 // Self returns this process as a holder. It does no IO.
@@ -41,7 +43,8 @@ func (s *Self) Name() string {
 			s.name = pid
 			return
 		}
-		s.name, s.lock = name, lock
+		s.name = name
+		s.keep(lock)
 		left, _ := filepath.Glob(heldFile(s.states, "*"))
 		for _, file := range left {
 			_ = held(file) // which removes those of the dead
@@ -50,12 +53,45 @@ func (s *Self) Name() string {
 	return s.name
 }
 
+func (s *Self) keep(lock *os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lock = lock
+}
+
+// Stay puts the file back where somebody has removed it, with the folder of states: without
+// it this process is dead to all others. It makes no home where there is none any more.
+func (s *Self) Stay() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	file := heldFile(s.states, s.name)
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Mkdir(s.states, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	lock, err := hold(file)
+	if err != nil {
+		return err
+	}
+	_ = s.lock.Close()
+	s.lock = lock
+	return nil
+}
+
 // End gives the name up: nobody may hold anything under it any more.
 func (s *Self) End() {
 	s.once.Do(func() {})
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.lock != nil {
 		_ = s.lock.Close()
 		_ = system.Remove(heldFile(s.states, s.name))
+		s.lock = nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -58,6 +59,9 @@ func lock(ctx context.Context, path string, wait time.Duration, taken string) (u
 
 func lockBy(ctx context.Context, path string, wait time.Duration, taken string, try func(*os.File) error) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(filepath.Dir(path), 0o700) == nil { // somebody tidied up the folder of states
+		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}

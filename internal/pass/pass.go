@@ -90,6 +90,10 @@ func (p *Pass) make(ctx context.Context) error {
 	p.kept.IDs = append(p.kept.IDs, id)
 	p.kept.IDs = slices.Clone(p.kept.IDs[max(0, len(p.kept.IDs)-2):])     // older ones have expired
 	p.kept.Token, p.kept.Renew = token.Reveal(), made.Round(0).Add(ttl/2) // by the wall: a machine may sleep
+	return p.write()
+}
+
+func (p *Pass) write() error {
 	text, err := json.Marshal(p.kept)
 	if err == nil {
 		err = home.Replace(p.k.file(os.Getpid()), text, 0o600)
@@ -97,7 +101,8 @@ func (p *Pass) make(ctx context.Context) error {
 	return err
 }
 
-// Look makes a new token when it is time. A nil pass needs none.
+// Look makes a new token when it is time, and a new file where somebody removed it. A nil
+// pass needs none.
 func (p *Pass) Look(ctx context.Context) {
 	if p == nil {
 		return
@@ -105,7 +110,13 @@ func (p *Pass) Look(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.k.Clock()
-	if p.ended || now.Before(p.kept.Renew) {
+	if p.ended {
+		return
+	}
+	if now.Before(p.kept.Renew) {
+		if _, err := os.Lstat(p.k.file(os.Getpid())); errors.Is(err, fs.ErrNotExist) {
+			_ = p.write() // at the next look, if not now
+		}
 		return
 	}
 	if err := p.make(ctx); err != nil {

@@ -65,6 +65,31 @@ func (k *tokens) shows(t *testing.T, want string) {
 	}
 }
 
+// Whoever tidies up the folder of states does not keep new shells from a proxy that runs.
+func TestAPassThatWasRemovedIsWrittenAgain(t *testing.T) {
+	k := newTokens(t)
+	p, err := k.Issue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := os.RemoveAll(k.Home.State()); err != nil {
+			t.Fatal(err)
+		}
+		p.Look(t.Context()) // the folder is for others to make
+		if err := os.Mkdir(k.Home.State(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p.Look(t.Context())
+		k.shows(t, "kb_tok1")
+	}
+	p.End(t.Context())
+	p.Look(t.Context())
+	if _, err := k.TokenOf(os.Getpid()); err == nil {
+		t.Error("it has ended, and is written again")
+	}
+}
+
 // A shell that took a token keeps a good one for the other half of its life.
 func TestAPassIsRenewedAndRevoked(t *testing.T) {
 	k := newTokens(t)

@@ -10,7 +10,9 @@ package roster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,6 +78,12 @@ func (f Folder) Put(r *Running) error {
 		return err
 	}
 	return home.Replace(f.file(r), data, 0o600)
+}
+
+// Has reports whether what a process said of itself is still there.
+func (f Folder) Has(r *Running) bool {
+	_, err := os.Lstat(f.file(r))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // Drop takes it away, when the process ends.
