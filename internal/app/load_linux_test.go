@@ -129,7 +129,7 @@ func TestIdleTunnelsStaySmall_CR009(t *testing.T) {
 // slow machine needs longer than one may take.
 func TestActiveTunnelsSeeNoError(t *testing.T) {
 	needDescriptors(t, 4*activeTunnels)
-	k := apptest.New(t, apptest.Options{})
+	k := apptest.New(t, apptest.Options{Config: "  dial_timeout: 10m\n"}) // 500 handshakes at once take a busy machine more than ten seconds
 	_, k.Proxy = startProxy(t, k)
 	tunnels := make([]*apptest.Wire, activeTunnels)
 	many(activeTunnels, 50, func(i int) {

@@ -57,7 +57,7 @@ actions:
 type Options struct {
 	Services []string         // YAML texts; none: Notes
 	Policy   string           // policy.yaml; "": what init writes
-	Config   string           // further sections of config.yaml; upstream is taken
+	Config   string           // further sections of config.yaml, behind upstream: indented lines are of that
 	Engine   string           // proxy.engine, instead of a proxy section in Config; "": the default
 	Resolve  []string         // further authorities that lead to the upstream
 	Unlinked bool             // store no credential
