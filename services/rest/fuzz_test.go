@@ -88,6 +88,9 @@ func FuzzScrub(f *testing.F) {
 		}
 		at, _ := m.Next(text, 0)
 		packed := zipped(text)
+		if at < 0 { // the bytes of the packing and those of the text may be one together
+			at, _ = m.Next(packed, 0)
+		}
 		for _, pieces := range [][]byte{nil, sizes} {
 			got, _, err := scrubbed(m, packed, pieces, "gzip")
 			var reflected *runtime.Error
