@@ -136,3 +136,11 @@ func (a *App) placeholder(value string) (string, bool) {
 func (a *App) placeholderIn(name string) (string, bool) {
 	return a.services.Current().PlaceholderIn(name)
 }
+
+// keyOf names the stored key of an installed service, "" where it has none.
+func (a *App) keyOf(service string) string {
+	if s, ok := a.services.Current().Service(service); ok && s.Auth != nil {
+		return s.Auth.Ref
+	}
+	return ""
+}

@@ -34,3 +34,27 @@ func TestAPlaceholderAsANameDoesNotLeave(t *testing.T) {
 		}
 	}
 }
+
+// albums has the key of notes, as the services of Google share one, and no placeholder.
+const albums = `name: albums
+version: 1.0.0
+description: Albums, for tests
+base_url: https://api.notes.test/albums
+auth: {type: bearer, credential_ref: notes.token}
+actions:
+  get-album: {description: Read one, method: GET, path: "/{id:int}", idempotent: true, risk: {level: low}, args: [{name: id, type: integer, required: true}]}
+`
+
+// A program has one variable for all services of one key, and sends its placeholder to each.
+func TestServicesOfOneKeyTakeOnePlaceholder(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, albums}})
+	a := k.Tunnel(t, apptest.Authority).
+		Ask("GET /albums/1 HTTP/1.1\r\nHost: " + apptest.Host + "\r\nAuthorization: Bearer " + apptest.Fake + "\r\n\r\n")
+	if a.Problem.Code != "" || k.Up.Received() == 0 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if got := k.Up.Last(t).Fields("Authorization"); len(got) != 1 || got[0] != "Bearer "+apptest.Key {
+		t.Errorf("%q", got)
+	}
+}

@@ -153,7 +153,7 @@ func (a *App) openBackends(context.Context) error {
 	}
 	a.guard = egress.NewLive(guard)
 	a.rest, err = rest.New(rest.Options{
-		Dialer: a.dialer(), Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn,
+		Dialer: a.dialer(), Hold: a.hold, TLS: certs.Upstream(nil), Roots: roots, Placeholders: a.placeholder, PlaceholderIn: a.placeholderIn, KeyOf: a.keyOf,
 		Times:           restTimes(c),
 		IdleConnections: resource.Share(resource.Descriptors()).Idle,
 		ScrubStrict:     scrubStrict(c),

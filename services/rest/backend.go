@@ -63,6 +63,9 @@ type Options struct {
 	// Placeholders says which service a value is the placeholder of; nil knows
 	// those of the action's own service only.
 	Placeholders func(value string) (service string, ok bool)
+	// KeyOf says under which name the vault has the key of a service, "" for none: services
+	// of one key take each other's placeholders. Nil knows none.
+	KeyOf func(service string) string
 	// PlaceholderIn says which service has a placeholder that stands in the name of a
 	// field, in any case; nil knows none.
 	PlaceholderIn func(name string) (service string, ok bool)
@@ -141,6 +144,9 @@ func New(o Options) (*Backend, error) {
 	}
 	if o.TLS == nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if o.KeyOf == nil {
+		o.KeyOf = func(string) string { return "" }
 	}
 	if o.Placeholders == nil {
 		o.Placeholders = func(string) (string, bool) { return "", false }

@@ -240,7 +240,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 		from := len(s.values)
 		s.values = appendReadings(s.values, value, auth.Prefix)
 		reads := s.values[from:]
-		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, ours, r) })
+		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, auth, ours, r) })
 		if !own {
 			if service, known := b.known(ours, reads); known {
 				return s, foreignPlaceholder(service)
@@ -257,7 +257,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 			s.values = appendReadings(s.values, value, "")
 		}
 	}
-	return s, b.elsewhere(auth, ours, m, segmentOf(call.Action))
+	return s, b.elsewhere(call, auth, ours, m)
 }
 
 // callerValues returns what stands in the declared place.

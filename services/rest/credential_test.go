@@ -156,6 +156,53 @@ func TestPlaceholdersElsewhere(t *testing.T) {
 	equal(t, "requests", len(r.Requests()), 0)
 }
 
+// A program has one variable for all services that share a key, and many services take a bearer
+// token beside the field of their own: neither placeholder leaves, and the key goes to its place.
+func TestPlaceholdersThatServeAsTheKey(t *testing.T) {
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
+		o.Placeholders, o.PlaceholderIn = two, twoIn
+		o.KeyOf = func(service string) string { return map[string]string{"other": "shared", "test": "own"}[service] }
+	})
+	ask := func(auth runtime.Auth, stored bool, fields ...string) *runtime.Call {
+		c := r.call("GET", "/", fields...)
+		auth.Placeholders = map[string]string{"T": "test_kimbap"}
+		if c.Action.Auth = &auth; !stored {
+			c.Credential = runtime.Credential{}
+		}
+		return c
+	}
+	shared := runtime.Auth{Type: runtime.AuthBearer, Ref: "shared"}
+	header := runtime.Auth{Type: runtime.AuthHeader, Ref: "own", Header: "X-Key"}
+	kept, matched := header, header
+	kept.Caller, matched.KeepIf = runtime.CallerKeep, runtime.Glob("mine*")
+	inBasic := "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("test_kimbap:other_kimbap"))
+	for _, c := range []*runtime.Call{
+		ask(shared, true, "Authorization: Bearer other_kimbap"),
+		ask(header, true, "Authorization: Bearer test_kimbap"),
+		ask(header, true, "authorization: test_kimbap", "X_Api_Key: test_kimbap"),
+	} {
+		_, result := r.must(t, c)
+		equal(t, "used", result.Used, runtime.CredentialStored)
+		if head := string(r.Last(t).Head); strings.Contains(head, "_kimbap") || strings.Count(head, canary) != 1 {
+			t.Errorf("left:\n%s", head)
+		}
+	}
+	sent := len(r.Requests())
+	for _, c := range []*runtime.Call{
+		ask(shared, true, "X-Other: other_kimbap"),
+		ask(header, true, "Authorization: Bearer other_kimbap"),
+		ask(header, true, inBasic),
+		ask(header, true, "Cookie: test_kimbap"),
+		ask(header, true, "Authorization: Bearer x,test_kimbap"),
+		ask(header, false, "Authorization: Bearer test_kimbap"),
+		ask(kept, true, "Authorization: Bearer test_kimbap", "X-Key: mine"),
+		ask(matched, true, "Authorization: Bearer test_kimbap", "X-Key: mine"),
+	} {
+		r.refused(t, c, runtime.CodeForbidden, runtime.ReasonForeignPlaceholder)
+	}
+	equal(t, "requests", len(r.Requests()), sent)
+}
+
 // two knows the placeholders of two services, twoIn finds them in a name.
 func two(v string) (string, bool) {
 	service, ok := map[string]string{"other_kimbap": "other", "test_kimbap": "test"}[v]

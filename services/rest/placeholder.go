@@ -24,13 +24,14 @@ func appendPlaceholders(list placeholders, auth *runtime.Auth) placeholders {
 	return list
 }
 
-// own reports whether the value is the placeholder of the call's own service.
-func (b *Backend) own(call *runtime.Call, ours placeholders, value string) bool {
+// own reports whether the value is the placeholder of the call's own service, or of one with
+// the same key: a program has one variable for all services of Google, say.
+func (b *Backend) own(call *runtime.Call, auth *runtime.Auth, ours placeholders, value string) bool {
 	if slices.Contains(ours, value) {
 		return true
 	}
 	service, ok := b.o.Placeholders(value)
-	return ok && service == call.Action.Service
+	return ok && (service == call.Action.Service || auth.Ref != "" && b.o.KeyOf(service) == auth.Ref)
 }
 
 // known reports whether one of the values is anyone's placeholder.
@@ -51,8 +52,8 @@ func (b *Backend) known(ours placeholders, list []string) (service string, ok bo
 
 // elsewhere refuses a placeholder outside the credential's place, which may be a
 // segment of the path.
-func (b *Backend) elsewhere(auth *runtime.Auth, ours placeholders, m *message, segment int) error {
-	place := foldedFieldOf(auth)
+func (b *Backend) elsewhere(call *runtime.Call, auth *runtime.Auth, ours placeholders, m *message) error {
+	place, segment := foldedFieldOf(auth), segmentOf(call.Action)
 	if err := b.refuseNames(m); err != nil {
 		return err
 	}
@@ -67,6 +68,9 @@ func (b *Backend) elsewhere(auth *runtime.Auth, ours placeholders, m *message, s
 			return err
 		}
 		for _, value := range list {
+			if dropped(call, auth, name) && b.spare(call, auth, ours, value) {
+				continue
+			}
 			if err := b.refuseIn(auth, ours, value); err != nil {
 				return err
 			}
@@ -92,6 +96,28 @@ func (b *Backend) elsewhere(auth *runtime.Auth, ours placeholders, m *message, s
 		}
 	}
 	return nil
+}
+
+// dropped reports whether the field is a customary one that never leaves, since the stored
+// credential goes out in another field in its place: see [Backend.authenticate].
+func dropped(call *runtime.Call, auth *runtime.Auth, name string) bool {
+	return (foldedAs(name, "authorization") || foldedAs(name, "x-api-key")) &&
+		fieldOf(auth) != "" && auth.Caller != runtime.CallerKeep && auth.KeepIf == "" && call.Credential.Found()
+}
+
+// spare reports whether a value is the service's own placeholder, and none of another, where the
+// service would take its key too: many take a bearer token beside a field of their own.
+func (b *Backend) spare(call *runtime.Call, auth *runtime.Auth, ours placeholders, value string) bool {
+	var room [4]string
+	own := false
+	for _, r := range appendReadings(room[:0], value, "") {
+		if b.own(call, auth, ours, r) {
+			own = true
+		} else if _, known := b.o.Placeholders(r); known {
+			return false
+		}
+	}
+	return own
 }
 
 // refuseNames looks at the words of a head that are chosen as freely as a field's name: the
