@@ -56,6 +56,7 @@ func clients(t *testing.T, w *world) []client {
 		{name: "httpx", argv: append(python, "httpx"), cases: with("hop"), oneConn: true, missing: library("httpx")},
 		{name: "aiohttp", argv: append(python, "aiohttp"), cases: usual, oneConn: true, missing: library("aiohttp")},
 		{name: "ruby", argv: []string{"ruby", file("client.rb")}, cases: with("hop"), oneConn: true, missing: installed("ruby")},
+		{name: "perl", argv: []string{"perl", file("client.pl")}, cases: usual, oneConn: true, missing: perlModule("LWP::Protocol::https"), own: []string{"PERL_LWP_SSL_CA_FILE=" + w.roots}},
 		{name: "php", argv: []string{"php", file("client.php")}, cases: with("hop"), oneConn: true, missing: extension("curl"), own: own},
 		{name: "java HttpClient", argv: append(java, "http"), cases: usual, oneConn: true, missing: noJava, own: own},
 		{name: "java URLConnection", argv: append(java, "url"), cases: usual, oneConn: true, missing: noJava, own: own},
@@ -69,6 +70,14 @@ func clients(t *testing.T, w *world) []client {
 // library reports why Python cannot import one, nil when it can.
 func library(name string) error {
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import "+name).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// perlModule reports why Perl cannot load one, nil when it can.
+func perlModule(name string) error {
+	if out, err := exec.Command("perl", "-M"+name, "-e", "1").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil

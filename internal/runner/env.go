@@ -61,6 +61,9 @@ var (
 		"CARGO_HTTP_CAINFO",                  // cargo
 		"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE", // gcloud
 		"CODEX_CA_CERTIFICATE",               // Codex
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",   // gRPC of Python, Ruby, PHP, C++ and Node
+		"WEBSOCKET_CLIENT_CA_BUNDLE",         // Python websocket-client
+		"PERL_LWP_SSL_CA_FILE",               // Perl LWP; HTTP::Tiny and Mojo read SSL_CERT_FILE
 	}
 	adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"} // a file beside the client's own roots
 )
@@ -89,7 +92,7 @@ func Variables(p Place) []Variable {
 	}
 	add(p.Proxy, proxyNames...)
 	add(strings.Join(p.noProxy(), ","), "NO_PROXY", "no_proxy")
-	add("1", "NODE_USE_ENV_PROXY")
+	add("1", "NODE_USE_ENV_PROXY", "PERL_LWP_ENV_PROXY", "MOJO_PROXY") // these read the proxy's variables only when told
 	add(p.Bundle, replacing...)
 	add(p.CA, adding...)
 	out = append(out, settings(p)...)
