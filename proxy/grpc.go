@@ -24,11 +24,7 @@ func refuseGRPC(w http.ResponseWriter, e *runtime.Error) {
 	h.Set("Content-Type", "application/grpc")
 	h.Set("Kimbap-Error", string(e.Code))
 	h.Set("Grpc-Status", strconv.Itoa(grpcStatus(e.Code)))
-	message := "kimbap: " + p.Detail
-	if p.Hint != "" {
-		message += " (" + p.Hint + ")"
-	}
-	h.Set("Grpc-Message", grpcMessage(message))
+	h.Set("Grpc-Message", grpcMessage(p.Said()))
 	w.WriteHeader(http.StatusOK)
 }
 

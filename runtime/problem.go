@@ -42,15 +42,53 @@ func (e *Error) Problem() Problem {
 	}
 }
 
+// told is a [Problem] for the clients of other APIs. They look for an error where their own
+// API has it, which is nearly always one of these two places. A client that finds none
+// throws one that says nothing, or takes the refusal for the answer that it asked for: that
+// of Stripe for Node goes by the member error alone, whatever the status.
+type told struct {
+	Problem
+	Message string    `json:"message"`
+	Error   toldError `json:"error"`
+}
+
+type toldError struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+}
+
+// Said is detail and hint in one text, which says who refuses: it is shown as the
+// service's own word otherwise.
+func (p *Problem) Said() string {
+	text := "kimbap: " + p.Detail
+	if p.Hint != "" {
+		text += " (" + p.Hint + ")"
+	}
+	return text
+}
+
+// typeFor is the type of a refusal for a caller who accepts these. One who asks for JSON, and
+// does not name that of problems, often reads nothing else and shows an empty error.
+func typeFor(accept []string) string {
+	kinds := strings.ToLower(strings.Join(accept, ","))
+	if strings.Contains(kinds, "json") && !strings.Contains(kinds, "problem+json") {
+		return "application/json"
+	}
+	return ProblemType
+}
+
 // WriteProblem answers w with the error: status, Kimbap-Error header with the
-// same text for clients that hide the body, Retry-After where it is known.
-func WriteProblem(w http.ResponseWriter, e *Error) {
-	body, err := json.Marshal(e.Problem())
+// same text for clients that hide the body, Retry-After where it is known. accept is what the
+// caller accepts.
+func WriteProblem(w http.ResponseWriter, e *Error, accept ...string) {
+	p := e.Problem()
+	said := p.Said()
+	body, err := json.Marshal(told{Problem: p, Message: said, Error: toldError{Code: p.Code, Message: said}})
 	if err != nil { // cannot be: Problem holds strings and numbers
 		body = []byte("{}")
 	}
 	h := w.Header()
-	h.Set("Content-Type", ProblemType)
+	h.Set("Content-Type", typeFor(accept))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Kimbap-Error", headerText(string(e.Code)+": "+e.Msg))
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))

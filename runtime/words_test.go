@@ -129,6 +129,29 @@ func TestWriteProblem(t *testing.T) {
 	}
 }
 
+// A client that looks for an error where its own API has it finds one there, with what to do.
+func TestARefusalIsAnErrorToTheClientsOfOtherAPIs(t *testing.T) {
+	for accept, want := range map[string]string{
+		"": runtime.ProblemType, "*/*": runtime.ProblemType, "text/html": runtime.ProblemType,
+		"application/json": "application/json", "application/vnd.github.v3+JSON": "application/json",
+		"application/json, application/problem+json": runtime.ProblemType,
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no", Hint: "ask"}, accept)
+		if got := w.Header().Get("Content-Type"); got != want {
+			t.Errorf("who accepts %q gets %s, want %s", accept, got, want)
+		}
+		var p struct {
+			Detail, Message string
+			Error           struct{ Code, Message string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Detail != "no" || p.Message != "kimbap: no (ask)" ||
+			p.Error.Code != "forbidden" || p.Error.Message != p.Message {
+			t.Errorf("%s: %v", w.Body, err)
+		}
+	}
+}
+
 func TestGlob(t *testing.T) {
 	for _, c := range []struct {
 		pattern, text string

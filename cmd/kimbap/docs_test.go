@@ -68,6 +68,10 @@ of these codes. The ` + "`Kimbap-Error`" + ` header field has the code too, foll
 gRPC, the code alone). Commands exit with the code on the right. This page is generated from
 the code.
 
+For the clients of other APIs the body says detail and hint once more, as ` + "`message`" + ` and as
+` + "`error.message`" + `: most of them show one of the two. A request whose ` + "`Accept`" + ` asks for JSON,
+but not for ` + "`application/problem+json`" + `, gets the same body as ` + "`application/json`" + `.
+
 The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
 that is used instead. REST, scripts over HTTP and the daemon differ in two cases:
 
