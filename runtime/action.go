@@ -187,6 +187,7 @@ type Auth struct {
 	Username     string // AuthBasic: literal user
 	UsernameRef  string // AuthBasic: vault name of the user
 	Placeholders map[string]string
+	UsernameOpen bool   // AuthBasic: the user is no secret, as an address or the id of an account is none
 }
 
 // OAuth is where a service's access tokens come from (RFC 6749).

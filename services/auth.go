@@ -125,7 +125,7 @@ func (p *parser) place(a *object) {
 		}
 	case runtime.AuthBasic:
 		if n := a.get("basic"); n != nil {
-			p.basic(p.object(n, "auth.basic", "username", "username_ref", "password_ref"))
+			p.basic(p.object(n, "auth.basic", "username", "username_ref", "username_open", "password_ref"))
 		}
 	}
 }
@@ -153,6 +153,9 @@ func (p *parser) basic(b *object) {
 	}
 	if strings.ContainsAny(auth.Username, ":\r\n\x00") {
 		p.bad(b.at("username"), "write the name alone, and the password in the vault: password_ref", "auth.basic.username may have no colon and no line break (RFC 7617)")
+	}
+	if auth.UsernameOpen = b.boolean("username_open", false); auth.UsernameOpen && auth.UsernameRef == "" {
+		p.bad(b.at("username_open"), "leave it out", "auth.basic.username_open is about a name in the vault, and there is no username_ref")
 	}
 	password := p.vaultName(b, "password_ref")
 	switch {

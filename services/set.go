@@ -123,6 +123,23 @@ func (s *Set) AuthoritiesOf(vaultName string) []string {
 	return slices.Compact(out)
 }
 
+// OpenNames are the names in the vault whose values are no secrets: of users, for services
+// that say so, where no other service has them as a secret.
+func (s *Set) OpenNames() []string {
+	var out []string
+	for _, service := range s.services {
+		if a := service.Auth; a.UsernameOpen {
+			out = append(out, a.UsernameRef)
+		}
+	}
+	return slices.DeleteFunc(out, func(name string) bool {
+		return slices.ContainsFunc(s.services, func(service *Service) bool {
+			a := service.Auth
+			return a.Ref == name || a.UsernameRef == name && !a.UsernameOpen
+		})
+	})
+}
+
 // Placeholder finds the service that has the value among its placeholders; the
 // first by name when several have it.
 func (s *Set) Placeholder(value string) (service string, ok bool) {

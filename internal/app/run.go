@@ -200,7 +200,7 @@ func (a *App) storedValues(ctx context.Context) (func(string) bool, error) {
 	}
 	var holding []func(string) bool
 	for _, tenant := range a.Tenants() { // no program of one has a use for another's either
-		of, err := a.vault.Holding(ctx, tenant, shortestPart)
+		of, err := a.vault.Holding(ctx, tenant, shortestPart, a.Services().OpenNames()...)
 		if err != nil {
 			return nil, err
 		}

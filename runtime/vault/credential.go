@@ -71,9 +71,14 @@ func (v *Vault) Look(ctx context.Context, tenant runtime.Tenant, name string, lo
 
 // Holding returns a test for texts that are a stored value of the tenant, or hold one
 // of at least so many bytes. That is no use of a value, and is not noted as one. What
-// has expired, or must be fetched, is not looked for.
-func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int) (func(text string) bool, error) {
-	values, err := v.values(ctx, tenant, v.current)
+// has expired, or must be fetched, is not looked for; nor is what has one of the open names.
+func (v *Vault) Holding(ctx context.Context, tenant runtime.Tenant, shortest int, open ...string) (func(text string) bool, error) {
+	values, err := v.values(ctx, tenant, func(ctx context.Context, p place) (*opened, error) {
+		if slices.Contains(open, p.name) {
+			return nil, nil //nolint:nilnil // as of a name with nothing
+		}
+		return v.current(ctx, p)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,16 @@ func TestTextsThatHoldAStoredValueAreTold(t *testing.T) {
 			t.Errorf("%q: held is %v, want %v", text, !want, want)
 		}
 	}
+	r.set(t, tenant, "account", "AC0123456789")
+	r.set(t, tenant, "both", "long-enough-to-look-for")
+	if holds, err = r.Holding(t.Context(), tenant, 4, "account", "both"); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"AC0123456789": false, "long-enough-to-look-for": true} { // the second is a secret under another name
+		if holds(text) != want {
+			t.Errorf("of an open name, %q: held is %v, want %v", text, !want, want)
+		}
+	}
 }
 
 // What has expired is of no use to whoever holds it, and is taken out of a text all the same;

@@ -134,7 +134,7 @@ func auth() schema {
 			"params":      named("Further parameters of the sign-in.", text("Its value.")),
 		}),
 		"basic": object("type basic: user and password.", nil, schema{
-			"username": text("The user itself."), "username_ref": text("Name of the user in the vault."), "password_ref": text("Name of the password in the vault."),
+			"username": text("The user itself."), "username_ref": text("Name of the user in the vault."), "username_open": flag("The user in the vault is no secret: answers may hold it, and programs may have it.", false), "password_ref": text("Name of the password in the vault."),
 		}),
 	})
 }
