@@ -182,6 +182,7 @@ type Auth struct {
 	Prefix       string // AuthHeader, AuthPath: text before the value
 	Query        string // AuthQuery: parameter name
 	Field        string // AuthBody: member or form field name
+	Form         string // AuthBearer, AuthHeader: a field of forms from which a key is taken too; "" for none
 	Segment      string // AuthPath: name of the placeholder that stands for it in paths
 	OAuth        *OAuth // AuthOAuth2: where its grant comes from
 	Username     string // AuthBasic: literal user

@@ -25,6 +25,7 @@ const (
 	ChangeCredential      ChangeKind = "credential"        // the stored credential, put into a field
 	ChangeCredentialQuery ChangeKind = "credential_query"  // the same, into a query parameter
 	ChangeCredentialBody  ChangeKind = "credential_body"   // the same, into a member of the body
+	ChangePlaceholder     ChangeKind = "placeholder"       // the service's own placeholder in a field of a form, removed with the field
 	ChangeCredentialPath  ChangeKind = "credential_path"   // the same, into a segment of the path; Name is its number, from 1
 	ChangeHost            ChangeKind = "host"              // Host is the canonical authority without the scheme's own port
 	ChangeTarget          ChangeKind = "target_form"       // the absolute form of the target became the origin form

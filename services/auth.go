@@ -16,11 +16,11 @@ func authFields(t runtime.AuthType) (needed, optional []string) {
 	optional = []string{"caller", "keep_if"}
 	switch t {
 	case runtime.AuthBearer:
-		return []string{"credential_ref"}, optional
+		return []string{"credential_ref"}, append(optional, "form_field")
 	case runtime.AuthOAuth2:
 		return []string{"credential_ref", "oauth2"}, optional
 	case runtime.AuthHeader:
-		return []string{"credential_ref", "header"}, optional
+		return []string{"credential_ref", "header"}, append(optional, "form_field")
 	case runtime.AuthQuery:
 		return []string{"credential_ref", "query"}, optional
 	case runtime.AuthBody:
@@ -39,7 +39,7 @@ func (p *parser) auth(o *object) {
 	if n == nil {
 		return
 	}
-	fields := []string{"type", "credential_ref", "caller", "keep_if", "header", "query", "body", "path", "basic", "oauth2"}
+	fields := []string{"type", "credential_ref", "caller", "keep_if", "form_field", "header", "query", "body", "path", "basic", "oauth2"}
 	a := p.object(n, "auth", fields...)
 	if a.needed("type", "add type: bearer, or type: none") == "" {
 		return
@@ -65,6 +65,7 @@ func (p *parser) auth(o *object) {
 	}
 	p.s.Auth.Ref = p.vaultName(a, "credential_ref")
 	p.s.Auth.Caller = runtime.CallerAuth(a.oneOf("caller", "replace", "replace", "placeholder", "keep"))
+	p.s.Auth.Form = a.text("form_field")
 	p.s.Auth.KeepIf = runtime.Glob(a.text("keep_if"))
 	if strings.Trim(string(p.s.Auth.KeepIf), "*") == "" && a.get("keep_if") != nil {
 		p.bad(a.at("keep_if"), "write the start of the value, like sk-ant-oat*, or use caller: keep", "auth.keep_if matches every value")

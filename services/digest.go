@@ -144,6 +144,9 @@ func (d *definition) credential(a *runtime.Auth) {
 	from := len(d.bytes)
 	d.text(string(a.Type), a.Ref, string(a.Caller), string(a.KeepIf), a.Header, a.Prefix, a.Query, a.Field, a.Segment, a.Username, a.UsernameRef)
 	d.pairs(a.Placeholders)
+	if a.Form != "" { // what it is not stays as it was
+		d.text("form", a.Form)
+	}
 	if o := a.OAuth; o != nil { // what it is not stays as it was
 		d.text("oauth", o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL, o.Issuer, o.ClientAuth)
 		d.texts(o.Scopes)

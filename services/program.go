@@ -62,8 +62,8 @@ func (p *parser) programAuth(o *object) {
 	default:
 		p.bad(o.at("auth"), "use type: bearer, and command_spec.env_inject for the place", "auth type %s is a place in an HTTP request, and this service has none", a.Type)
 	}
-	if len(p.problems) == before && (a.Caller != runtime.CallerReplace && a.Caller != "" || a.KeepIf != "") {
-		p.bad(o.at("auth"), "leave it out", "auth.caller and auth.keep_if are for what callers send over HTTP")
+	if len(p.problems) == before && (a.Caller != runtime.CallerReplace && a.Caller != "" || a.KeepIf != "" || a.Form != "") {
+		p.bad(o.at("auth"), "leave it out", "auth.caller, auth.keep_if and auth.form_field are for what callers send over HTTP")
 	}
 }
 

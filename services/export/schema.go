@@ -121,6 +121,7 @@ func auth() schema {
 		"credential_ref": text("Name of the secret in the vault."),
 		"caller":         oneOf("What happens to a credential that the caller sends.", "replace", "placeholder", "keep"),
 		"keep_if":        text("A caller's value of this form is kept."),
+		"form_field":     text("type bearer and header: a field of forms from which the service takes a key too; the placeholder in it does not leave."),
 		"header":         object("type header: the field.", []string{"name"}, schema{"name": text("Name of the field."), "prefix": text("Text before the value.")}),
 		"query":          place("type query: the parameter.", "name"),
 		"body":           place("type body: the member or form field.", "field"),

@@ -79,6 +79,41 @@ func bodyValues(call *runtime.Call, m *message, auth *runtime.Auth) ([]string, e
 	return []string{text}, nil
 }
 
+// dropFromForm takes the service's own placeholder out of the field of a form from which the
+// service takes a key too, and before that of the header: Slack would call it invalid. Any
+// other value stays, as it may be an argument. A form that is too long to be held passes as it is.
+func (b *Backend) dropFromForm(call *runtime.Call, auth *runtime.Auth, m *message) error {
+	if auth.Form == "" || m.body == nil || mediaOf(m) != mediaForm {
+		return nil
+	}
+	whole, err := call.Request.Raw.Buffer(bodyLimit)
+	if errors.Is(err, runtime.ErrBodyTooLarge) {
+		m.body = call.Request.Raw.Body // what was read of it comes first
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ours := appendPlaceholders(nil, auth)
+	var kept []string
+	for pair := range strings.SplitSeq(string(whole), "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if queryUnescape(name) != auth.Form || !b.own(call, auth, ours, queryUnescape(value)) {
+			kept = append(kept, pair)
+		}
+	}
+	text := strings.Join(kept, "&")
+	if len(text) == len(whole) {
+		m.setBody(whole)
+		return nil
+	}
+	m.declare(runtime.ChangePlaceholder, auth.Form)
+	if m.setBody([]byte(text)); text == "" { // net/http would not say that nothing comes
+		m.body, m.empty = nil, true
+	}
+	return nil
+}
+
 // setBodyField puts the credential into a field of the body and leaves the
 // other bytes as they are.
 func setBodyField(call *runtime.Call, m *message, field, secret string) error {

@@ -60,6 +60,9 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	}
 	if raw && auth.Caller != runtime.CallerKeep {
 		m.dropOthers(fieldOf(auth))
+		if err := b.dropFromForm(call, auth, m); err != nil {
+			return err
+		}
 	}
 	return b.place(call, auth, m, result)
 }

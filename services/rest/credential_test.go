@@ -203,6 +203,40 @@ func TestPlaceholdersThatServeAsTheKey(t *testing.T) {
 	equal(t, "requests", len(r.Requests()), sent)
 }
 
+// Slack takes a token from a form before that of the header, and many of its clients send both:
+// the placeholder does not leave, and no other value of the field is touched.
+func TestAPlaceholderInAFormThatIsReadForAKeyDoesNotLeave(t *testing.T) {
+	const form, text = "Content-Type: application/x-www-form-urlencoded", "Content-Type: text/plain"
+	for name, c := range map[string]struct{ field, media, sent, want string }{
+		"between":         {"token", form, "a=%61&token=test_kimbap&b=+", "a=%61&b=+"},
+		"first, escaped":  {"token", form, "%74oken=test%5Fkimbap&a=1&a=2", "a=1&a=2"},
+		"alone":           {"token", form, "token=test_kimbap", ""},
+		"another value":   {"token", form, "token=mine&a=1", "token=mine&a=1"},
+		"another field":   {"token", form, "text=test_kimbap&a=1", "text=test_kimbap&a=1"},
+		"part of a value": {"token", form, "token=test_kimbap.&a", "token=test_kimbap.&a"},
+		"no form":         {"token", text, "token=test_kimbap", "token=test_kimbap"},
+		"none declared":   {"", form, "token=test_kimbap", "token=test_kimbap"},
+		"long":            {"token", form, "token=test_kimbap&a=" + strings.Repeat("x", 1<<20), "token=test_kimbap&a=" + strings.Repeat("x", 1<<20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, servicestest.Options{})
+			call := body(r.call("POST", "/", c.media, "Authorization: Bearer test_kimbap"), strings.NewReader(c.sent), int64(len(c.sent)))
+			call.Action.Auth.Form = c.field
+			_, result := r.must(t, call)
+			equal(t, "used", result.Used, runtime.CredentialStored)
+			last := r.Last(t)
+			if got := string(last.Body); got != c.want {
+				t.Errorf("left %.60q of %d bytes, want %.60q", got, len(got), c.want)
+			}
+			if got := last.Fields("Authorization"); !slices.Equal(got, []string{"Bearer " + canary}) {
+				t.Errorf("Authorization: %q", got)
+			}
+			declared := slices.Contains(result.Changed, runtime.Change{Kind: runtime.ChangePlaceholder, Name: "token"})
+			equal(t, "declared", declared, c.sent != c.want)
+		})
+	}
+}
+
 // two knows the placeholders of two services, twoIn finds them in a name.
 func two(v string) (string, bool) {
 	service, ok := map[string]string{"other_kimbap": "other", "test_kimbap": "test"}[v]

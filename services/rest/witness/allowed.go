@@ -223,7 +223,7 @@ func (a allowed) frames(was, is string) bool {
 	case was == "chunked" && is != "" && a.has(runtime.ChangeFraming, "transfer-encoding"):
 		return true
 	}
-	return is != "" && a.has(runtime.ChangeCredentialBody, "")
+	return is != "" && (a.has(runtime.ChangeCredentialBody, "") || a.has(runtime.ChangePlaceholder, ""))
 }
 
 // trailer compares trailer fields.

@@ -124,7 +124,7 @@ func (w *Witness) Judge(l Leaving) error {
 		return nil
 	}
 	a := w.allowed(false)
-	w.sent.skip = a.has(runtime.ChangeCredentialBody, "")
+	w.sent.skip = a.has(runtime.ChangeCredentialBody, "") || a.has(runtime.ChangePlaceholder, "")
 	if err := a.request(w.came, l.side(), l.Authority); err != nil {
 		return w.fail(err)
 	}
