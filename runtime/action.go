@@ -187,8 +187,8 @@ type Auth struct {
 	OAuth        *OAuth // AuthOAuth2: where its grant comes from
 	Username     string // AuthBasic: literal user
 	UsernameRef  string // AuthBasic: vault name of the user
-	Placeholders map[string]string
 	UsernameOpen bool   // AuthBasic: the user is no secret, as an address or the id of an account is none
+	Placeholders map[string]string
 }
 
 // OAuth is where a service's access tokens come from (RFC 6749).

@@ -147,6 +147,9 @@ func (d *definition) credential(a *runtime.Auth) {
 	if a.Form != "" { // what it is not stays as it was
 		d.text("form", a.Form)
 	}
+	if a.UsernameOpen {
+		d.text("username_open")
+	}
 	if o := a.OAuth; o != nil { // what it is not stays as it was
 		d.text("oauth", o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL, o.Issuer, o.ClientAuth)
 		d.texts(o.Scopes)
