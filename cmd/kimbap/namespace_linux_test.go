@@ -25,6 +25,7 @@ var addresses = map[string]string{
 	"pypi.acme.example":  "93.184.216.17",
 	"npm.acme.example":   "93.184.216.18",
 	"s3.acme.example":    "93.184.216.19",
+	"api.stripe.com":     "93.184.216.20",
 	"example.com":        "93.184.216.34",
 }
 
