@@ -68,10 +68,7 @@ func (b *Backend) elsewhere(call *runtime.Call, auth *runtime.Auth, ours placeho
 			return err
 		}
 		for _, value := range list {
-			if dropped(call, auth, name) && b.spare(call, auth, ours, value) {
-				continue
-			}
-			if err := b.refuseIn(auth, ours, value); err != nil {
+			if err := b.refuseIn(auth, ours, value); err != nil && !(dropped(call, auth, name) && b.spare(call, auth, ours, value)) {
 				return err
 			}
 		}
