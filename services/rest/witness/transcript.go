@@ -43,7 +43,11 @@ func (s side) frame(n int64) {
 func parseSide(head []byte, answer bool) (side, error) {
 	s := newSide()
 	first, rest, _ := strings.Cut(string(head), "\n")
-	words := strings.SplitN(strings.TrimRight(first, "\r"), " ", 3)
+	first = strings.TrimRight(first, "\r")
+	if version, status, found := strings.Cut(first, " "); answer && found {
+		first = version + " " + strings.TrimLeft(status, " ") // as net/http takes it
+	}
+	words := strings.SplitN(first, " ", 3)
 	if len(words) < 2 {
 		return s, errWire
 	}
@@ -64,12 +68,17 @@ func parseSide(head []byte, answer bool) (side, error) {
 	for line := range strings.SplitSeq(rest, "\n") {
 		line = strings.TrimRight(line, "\r")
 		if list := s.fields[name]; len(list) > 0 && line != "" && strings.Trim(line[:1], " \t") == "" {
-			list[len(list)-1] = strings.Trim(list[len(list)-1]+" "+strings.Trim(line, " \t"), " ")
+			list[len(list)-1] = strings.TrimLeft(list[len(list)-1]+" "+strings.Trim(line, " \t"), " ")
 			continue
 		}
 		key, value, ok := strings.Cut(line, ":")
 		if name = strings.ToLower(key); ok {
 			s.add(key, value)
+		}
+	}
+	for _, list := range s.fields {
+		for i, value := range list {
+			list[i] = strings.TrimRight(value, " ") // of a folded line that is blank, if it was the last
 		}
 	}
 	return s, nil
