@@ -86,6 +86,30 @@ func (e *exchange) resolve(t *testing.T, set *services.Set, a *runtime.Action, m
 	}
 }
 
+// A part of an upload names the upload. An empty name is none: the request may begin one, and
+// say who reads it or that it is in the bin, which is more than to go on with it.
+func TestAPartOfAnUploadNamesIt(t *testing.T) {
+	set := load(t)
+	for _, address := range []string{
+		"POST https://storage.googleapis.com/upload/storage/v1/b/b/o", "POST https://www.googleapis.com/upload/storage/v1/b/b/o",
+		"PUT https://www.googleapis.com/upload/drive/v3/files/f", "PUT https://www.googleapis.com/upload/drive/v2/files/f",
+	} {
+		for id, named := range map[string]bool{"=ABPtcPq7_x-y": true, "": false, "=": false, "=+": false, "=%20%20%20%20%20%20%20%20%20": false, "=%0aABPtcPq7_x-y": false} {
+			e := parse(t, address, id, address+"?uploadType=resumable&upload_id"+id+" → - -")
+			m, err := set.Table().Match(e.in)
+			if a, ok := set.Action(m.Action); err == nil && ok {
+				_, err = set.Resolve(&runtime.Request{
+					Action: a.Ref, Args: m.Args, Query: m.Query, Raw: &runtime.Raw{Header: e.in.Header},
+					Target: runtime.Target{Scheme: "https", Authority: e.in.Authority, Method: e.in.Method, Path: e.in.Target},
+				})
+			}
+			if (err == nil) != named {
+				t.Errorf("%s with upload_id%s: %s, %v", address, id, m.Action, err)
+			}
+		}
+	}
+}
+
 func exchanges(t *testing.T, file string) []exchange {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", file))
