@@ -31,7 +31,7 @@ const policyLockWait = 5 * time.Second
 // LockPolicy keeps other processes from replacing a policy, until unlock is called or
 // this process ends.
 func (f Folder) LockPolicy(ctx context.Context) (unlock func(), err error) {
-	return lock(ctx, filepath.Join(f.State(), "policy.lock"), policyLockWait, "another process changes the policy")
+	return f.lockState(ctx, "policy.lock", policyLockWait, "another process changes the policy")
 }
 
 // filesLockWait is how long other processes may be at the home's files: each of them reads
@@ -43,14 +43,24 @@ const filesLockWait = 10 * time.Second
 // trust stores. Who reads one to write it again has the lock from before the first until
 // after the second. It is not taken twice: a second time in one process waits for the first.
 func (f Folder) LockFiles(ctx context.Context) (unlock func(), err error) {
-	return lock(ctx, filepath.Join(f.State(), "files.lock"), filesLockWait, "another process changes the files of this home")
+	return f.lockState(ctx, "files.lock", filesLockWait, "another process changes the files of this home")
 }
 
 // LockGrant keeps other processes from renewing an OAuth grant, until unlock is called or this
 // process ends: a provider may take a refresh token once.
 func (f Folder) LockGrant(ctx context.Context, tenant runtime.Tenant, name string, wait time.Duration) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(string(tenant) + "\x00" + name))
-	return lock(ctx, filepath.Join(f.State(), "grant-"+hex.EncodeToString(sum[:8])+".lock"), wait, "another process renews this grant")
+	return f.lockState(ctx, "grant-"+hex.EncodeToString(sum[:8])+".lock", wait, "another process renews this grant")
+}
+
+// lockState locks a file in the folder of states, which it makes anew where somebody has
+// removed it. It makes no home.
+func (f Folder) lockState(ctx context.Context, name string, wait time.Duration, taken string) (unlock func(), err error) {
+	unlock, err = lock(ctx, filepath.Join(f.State(), name), wait, taken)
+	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(f.State(), 0o700) == nil {
+		unlock, err = lock(ctx, filepath.Join(f.State(), name), wait, taken)
+	}
+	return unlock, err
 }
 
 func lock(ctx context.Context, path string, wait time.Duration, taken string) (unlock func(), err error) {
@@ -59,9 +69,6 @@ func lock(ctx context.Context, path string, wait time.Duration, taken string) (u
 
 func lockBy(ctx context.Context, path string, wait time.Duration, taken string, try func(*os.File) error) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(filepath.Dir(path), 0o700) == nil { // somebody tidied up the folder of states
-		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	}
 	if err != nil {
 		return nil, err
 	}
