@@ -43,20 +43,15 @@ func (s *Self) Name() string {
 			s.name = pid
 			return
 		}
-		s.name = name
-		s.keep(lock)
+		s.mu.Lock()
+		s.name, s.lock = name, lock
+		s.mu.Unlock()
 		left, _ := filepath.Glob(heldFile(s.states, "*"))
 		for _, file := range left {
 			_ = held(file) // which removes those of the dead
 		}
 	})
 	return s.name
-}
-
-func (s *Self) keep(lock *os.File) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lock = lock
 }
 
 // Stay puts the file back where somebody has removed it, with the folder of states: without
