@@ -87,7 +87,7 @@ func TestAYear(t *testing.T) {
 	if _, err := a.Leaf("a.test:443"); err == nil || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("after the end: %v", err)
 	}
-	if p := refusal(t, dir, 1, c); p.File != a.CAFile() || !strings.Contains(p.Msg, "expired") || p.Fix == "" {
+	if p := refusal(t, dir, 1, c); p.File != a.CAFile() || !strings.Contains(p.Msg, "expired") || !strings.Contains(p.Fix, "clock") || !strings.Contains(p.Fix, "ca rotate") {
 		t.Errorf("%v", p)
 	}
 }

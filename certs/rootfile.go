@@ -274,8 +274,8 @@ func (f rootFiles) checkValidity(cert *x509.Certificate, now time.Time) error {
 	}
 	if now.After(cert.NotAfter) {
 		return &FileError{
-			File: file, Msg: "the certificate of the authority expired on " + cert.NotAfter.Format(time.DateOnly),
-			Fix: "make a new one, which clients must trust anew: kimbap ca rotate",
+			File: file, Msg: "the certificate of the authority expired on " + cert.NotAfter.Format(time.DateOnly) + ", and it is " + now.Format(time.DateOnly) + " here",
+			Fix: "if that is not today, set the clock of this machine; else make a new one, which clients must trust anew: kimbap ca rotate",
 		}
 	}
 	return nil
