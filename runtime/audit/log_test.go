@@ -247,6 +247,7 @@ func TestTheAdviceIsAboutWhatIsWrong(t *testing.T) {
 		"audit sink":  sink(context.DeadlineExceeded),
 		"audit.sinks": sink(&outlet.Refused{Err: os.ErrInvalid}),
 		"free space":  syscall.ENOSPC,
+		"ulimit -f":   syscall.EFBIG,
 		"ulimit -n":   syscall.EMFILE,
 		"read-only":   syscall.EROFS,
 	} {

@@ -49,7 +49,9 @@ func fix(err error) string {
 		return "an audit sink that is required refuses a record, kimbap status says which one: see why, or take the sink out of audit.sinks"
 	case errors.As(err, &failed):
 		return "see to the required audit sink that fails, kimbap status says which one; what serves goes on by itself then, give any other command again"
-	case system.Full(err), errors.Is(err, syscall.EFBIG):
+	case errors.Is(err, syscall.EFBIG):
+		return "a file of kimbap's audit folder may not become as large as it must: start kimbap with ulimit -f unlimited, on a file system that has such files"
+	case system.Full(err):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case system.NoDescriptors(err):
 		return "let less be open at a time, or allow more: ulimit -n 65536"
