@@ -110,10 +110,9 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 			return at(StagePolicy, err)
 		}
 	}
-	if call.Credential, err = p.o.Vault.Credential(ctx, rec.Principal.Tenant, rec.Action.Auth); err != nil {
+	if err = p.credential(ctx, call, rec); err != nil {
 		return at(StageCredential, err)
 	}
-	rec.Version = call.Credential.Version
 	backend := p.o.Backends[rec.Action.Backend]
 	if backend == nil {
 		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
@@ -125,6 +124,17 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	reached, req.Sent = "", sent || err == nil || !rec.Result.Unsent
 	req.Repeated = req.Repeated || rec.Result.Repeated
 	return at(StageExecute, err)
+}
+
+// credential asks the vault for what goes out with the call, which a page of another origin
+// does not get.
+func (p *Pipeline) credential(ctx context.Context, call *Call, rec *Record) error {
+	c, err := p.o.Vault.Credential(ctx, rec.Principal.Tenant, rec.Action.Auth)
+	if call.Withheld = c.Found() && call.Request.Page() != ""; call.Withheld {
+		c = Credential{}
+	}
+	call.Credential, rec.Version = c, c.Version
+	return err
 }
 
 // begin opens the record of a request.
@@ -266,6 +276,8 @@ func refusal(v Verdict, req *Request) error {
 	switch {
 	case v.Effect == EffectAllow:
 		return nil
+	case v.Effect == EffectAsk && req.Page() != "":
+		return ofPage(req.Page(), "people are asked for programs alone (rule "+v.Rule+")")
 	case v.Effect == EffectAsk && !req.Unattended:
 		return nil
 	case v.Effect == EffectAsk:

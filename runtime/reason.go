@@ -30,6 +30,7 @@ const (
 	ReasonNotOperator          Reason = "not_an_operator"       // an agent asked for what only an operator may do
 	ReasonNoToken              Reason = "no_token"              // a token is required here
 	ReasonNotGranted           Reason = "not_granted"           // an OAuth provider granted nothing, or a person did not agree
+	ReasonOtherPage            Reason = "other_page"            // a web page of another origin has a browser ask for what only programs get
 	ReasonOAuthRefreshFailed   Reason = "oauth_refresh_failed"  // an OAuth provider gives no new access token
 	ReasonOverLimit            Reason = "over_limit"            // a rate limit of a policy rule is exhausted
 	ReasonPathParameter        Reason = "path_parameter"        // ";" in a fixed path segment

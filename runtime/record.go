@@ -52,9 +52,10 @@ type CredentialUse string
 
 // The uses. The zero value is none.
 const (
-	CredentialNone   CredentialUse = ""
-	CredentialStored CredentialUse = "stored"
-	CredentialCaller CredentialUse = "caller" // the caller's own, kept or passed
+	CredentialNone     CredentialUse = ""
+	CredentialStored   CredentialUse = "stored"
+	CredentialCaller   CredentialUse = "caller"   // the caller's own, kept or passed
+	CredentialWithheld CredentialUse = "withheld" // none: a page of another origin asked, see [Request.Page]
 )
 
 // Result is what a backend did, for the outcome record.

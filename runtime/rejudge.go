@@ -83,10 +83,5 @@ func (p *Pipeline) again(ctx context.Context, call *Call, rec *Record) error {
 			Msg: fmt.Sprintf("the service asked to try again later, and by then policy did not allow it any more (rule %s)", v.Rule),
 		}
 	}
-	c, err := p.o.Vault.Credential(ctx, rec.Principal.Tenant, rec.Action.Auth)
-	if err != nil {
-		return at(StageCredential, err)
-	}
-	call.Credential, rec.Version = c, c.Version
-	return nil
+	return at(StageCredential, p.credential(ctx, call, rec))
 }

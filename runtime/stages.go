@@ -84,6 +84,7 @@ type Call struct {
 	Others     []Reading // what some server could take it for beside that
 	Built      *Built    // what was judged, where the request is built and not Raw; it is not changed
 	Credential Credential
+	Withheld   bool // there is a credential, and who asks does not get it: see [Request.Page]
 
 	// Again asks whether the call may be sent once more, and renews Credential. A
 	// backend that waits and sends again calls it each time: policy may have

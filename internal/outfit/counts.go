@@ -36,6 +36,9 @@ func (c Counts) remarks(isolated bool, where string) (out []string) {
 	for _, service := range slices.Sorted(maps.Keys(c.Unauthorized)) {
 		why := "no key is stored for it"
 		switch c.Unauthorized[service] {
+		case runtime.CredentialWithheld:
+			out = append(out, service+" answered 401: a web page of another origin asked, and such a page gets no key (docs/clients.md, Browsers)")
+			continue
 		case runtime.CredentialStored:
 			why = "it does not accept the stored key"
 		case runtime.CredentialCaller:

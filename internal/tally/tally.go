@@ -42,7 +42,9 @@ func (t *Counter) heard(r *runtime.Record) {
 	if t.keyless == nil {
 		t.keyless = map[string]runtime.CredentialUse{}
 	}
-	t.keyless[r.Action.Service] = r.Result.Used
+	if _, known := t.keyless[r.Action.Service]; !known || r.Result.Used != runtime.CredentialWithheld {
+		t.keyless[r.Action.Service] = r.Result.Used
+	}
 }
 
 // Leaf counts the certificates that are shown. Not every client says why it goes

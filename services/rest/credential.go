@@ -44,6 +44,12 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 			Msg:  fmt.Sprintf("%s takes only its placeholder as credential from a caller", call.Action.Service),
 			Hint: "start the program with `kimbap run`, which sets the placeholder, and send no key of your own",
 		}
+	case call.Withheld && (s.placeholder || s.other):
+		return runtime.OfPage(call.Request.Page())
+	case call.Withheld:
+		m.dropOthers("")
+		m.used = runtime.CredentialWithheld
+		return nil
 	case !stored && raw && !s.placeholder:
 		if s.other {
 			m.used = runtime.CredentialCaller
