@@ -141,6 +141,8 @@ func sayEnd(r *account, line func(string, string, ...any)) {
 	switch {
 	case r.Version > 0:
 		line("used", "%s, version %d", orWord(r.Used, "none"), r.Version)
+	case r.Used == string(runtime.CredentialWithheld):
+		line("used", "none: a web page of another origin asked")
 	case r.Used != "":
 		line("used", "%s", r.Used)
 	}
