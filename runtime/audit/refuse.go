@@ -50,7 +50,7 @@ func fix(err error) string {
 	case errors.As(err, &failed):
 		return "see to the required audit sink that fails, kimbap status says which one; what serves goes on by itself then, give any other command again"
 	case errors.Is(err, syscall.EFBIG):
-		return "a file of kimbap's audit folder may not become as large as it must: start kimbap with ulimit -f unlimited, on a file system that has such files"
+		return "let kimbap write larger files, free space is not what lacks: start it with ulimit -f unlimited"
 	case system.Full(err):
 		return "free space on the disk of kimbap's audit folder; kimbap goes on by itself"
 	case system.NoDescriptors(err):
