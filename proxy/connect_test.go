@@ -28,6 +28,43 @@ func TestRefusedConnectStaysOpen(t *testing.T) {
 	}
 }
 
+// lftp sends a CONNECT of HTTP/1.1 without a Host field, which could only repeat its target.
+// Any other request must have one, inside the tunnel too.
+func TestConnectNeedsNoHost(t *testing.T) {
+	for _, engine := range []Engine{EngineStd, EngineRelay} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Engine = engine })
+		r.upstream("api.good.test:443", answering(okAnswer))
+		c := r.dial()
+		c.send("CONNECT api.good.test:443 HTTP/1.1\r\n\r\n")
+		if resp := c.answer("CONNECT"); resp.StatusCode != 200 {
+			t.Fatalf("%s: %s", engine, resp.Status)
+		}
+		inside := c.tls(&tls.Config{RootCAs: r.roots, ServerName: "api.good.test"})
+		inside.send("GET /open HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
+		if resp, body := inside.get("GET"); resp.StatusCode != 200 || body != "ok" {
+			t.Errorf("%s: %s %q", engine, resp.Status, body)
+		}
+		sent := len(r.stages.dials)
+		inside.send("GET /open HTTP/1.1\r\n\r\n")
+		inside.refused(400, runtime.CodeInvalidInput)
+		for head, code := range map[string]runtime.Code{
+			"GET http://plain.test/ HTTP/1.1\r\n\r\n":             runtime.CodeInvalidInput,
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost:\r\n\r\n": runtime.CodeAmbiguousTarget,
+			"CONNECT /open HTTP/1.1\r\n\r\n":                      runtime.CodeInvalidInput,
+		} {
+			c := r.dial()
+			c.send(head)
+			c.refused(400, code)
+		}
+		c = r.dial()
+		c.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: plain.test:443\r\n\r\n")
+		c.refused(421, runtime.CodeMisdirected)
+		if len(r.stages.dials) != sent {
+			t.Errorf("%s: dialled %v", engine, r.stages.dials)
+		}
+	}
+}
+
 // PC-020: a client that has sent its request and half-closed still gets the
 // answer. net/http takes the end for a client that left, so this holds for raw
 // tunnels; inside opened ones TLS has no half-close that clients use.

@@ -260,7 +260,7 @@ func (f *framing) settle(h *head) *runtime.Error {
 		if h.host == "" || strings.ContainsFunc(h.host, notOfHost) {
 			return ambiguous(runtime.ReasonInvalidHost, "the Host field is not a host and port")
 		}
-	} else if h.minor == 1 {
+	} else if h.minor == 1 && h.method != "CONNECT" { // the target of that is the host, and lftp says it once
 		return badHead("there is no Host field")
 	}
 	if f.length.times == 1 {
