@@ -50,7 +50,7 @@ const (
 	ReasonUnattended           Reason = "unattended"            // approval is needed, and there is nobody to ask
 	ReasonUnmatched            Reason = "unmatched"             // a service's host, but none of its actions
 	ReasonUnsupportedMedia     Reason = "unsupported_media"     // a body that must be judged, in a format that kimbap does not read
-	ReasonUpgradeNotAllowed    Reason = "upgrade_not_allowed"   // the action has websocket: false
+	ReasonUpgradeNotAllowed    Reason = "upgrade_not_allowed"   // the action has websocket: false, or the upgrade is to another protocol
 	ReasonUpstreamUnavailable  Reason = "upstream_unavailable"  // connection refused, unreachable, or no such host
 	ReasonPolicyChanged        Reason = "policy_changed"        // allowed when asked, denied when used
 	ReasonTampered             Reason = "tampered"              // a stored record does not verify

@@ -265,8 +265,16 @@ func TestUpgrades(t *testing.T) {
 	ws := []string{"Connection: Upgrade", "Upgrade: websocket"}
 	c := r.call("GET", "/", ws...)
 	c.Action.WebSocket = false
-	r.refused(t, c, runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed)
+	if e := r.refused(t, c, runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed); !strings.Contains(e.Hint, "websocket: true") {
+		t.Errorf("the hint is %q", e.Hint)
+	}
 	r.refused(t, r.call("GET", "/", "Connection: Upgrade", "Upgrade: tcp"), runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed)
+	for _, method := range []string{"GET", "POST"} { // kubectl before 1.31 asks with POST
+		c := r.call(method, "/", "Connection: Upgrade", "Upgrade: SPDY/3.1", "Content-Length: 0")
+		if e := r.refused(t, c, runtime.CodeForbidden, runtime.ReasonUpgradeNotAllowed); strings.Contains(e.Hint, "websocket: true") {
+			t.Errorf("%s: no setting lets SPDY pass: %q", method, e.Hint)
+		}
+	}
 	equal(t, "requests", len(r.Requests()), 0)
 	r.must(t, pass(r.call("GET", "/", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "Http2-Settings: AAMA")))
 	if head := string(r.Last(t).Head); strings.Contains(head, "h2c") || strings.Contains(head, "AAMA") {

@@ -102,16 +102,25 @@ func (b *Backend) forward(call *runtime.Call, result *runtime.Result) (*message,
 		return m, nil
 	}
 	if !call.Action.Ref.Foreign() && (!call.Action.WebSocket || !websocket) {
-		return nil, &runtime.Error{
-			Code: runtime.CodeForbidden, Reason: runtime.ReasonUpgradeNotAllowed,
-			Msg:  fmt.Sprintf("the action %s does not allow an upgrade to %q", call.Action.Ref, runtime.Printable(m.upgrade)),
-			Hint: "ask without Upgrade, or set websocket: true on the action",
-		}
+		return nil, noUpgrade(call.Action.Ref, m.method, m.upgrade)
 	}
 	m.declare(runtime.ChangeUpgrade, "Connection")
 	m.declare(runtime.ChangeUpgrade, "Upgrade")
 	m.header["Connection"], m.header["Upgrade"] = []string{"Upgrade"}, []string{m.upgrade}
 	return m, nil
+}
+
+// noUpgrade refuses what would follow unjudged. For an action that can allow it the service
+// file is the way; to any other protocol there is none.
+func noUpgrade(ref runtime.Ref, method, protocol string) error {
+	hint := "ask without Upgrade, or for websocket by GET, as kubectl does from 1.31 on: a service lets no other protocol follow"
+	if method == http.MethodGet && strings.EqualFold(protocol, "websocket") {
+		hint = "ask without Upgrade, or set websocket: true on the action"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonUpgradeNotAllowed,
+		Msg: fmt.Sprintf("the action %s does not allow an upgrade to %q", ref, runtime.Printable(protocol)), Hint: hint,
+	}
 }
 
 // isZero reports whether a Content-Length is 0, in any of its spellings.
