@@ -25,7 +25,7 @@ func TestExtendReplacesWhatWasThere(t *testing.T) {
 	place := Place{Proxy: "http://127.0.0.1:1", CA: "/ca.pem", Bundle: "/bundle.pem", Settings: "/clients", Placeholders: map[string]string{"GITHUB_TOKEN": "ghp_kimbap"}}
 	env := extend([]string{"HTTPS_PROXY=http://old", "HTTPS_PROXY=http://older", "SSL_CERT_FILE=/old", "HOME=/h"}, place, nil)
 	for _, want := range []string{"HTTPS_PROXY=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1", "SSL_CERT_FILE=/bundle.pem", "NODE_EXTRA_CA_CERTS=/ca.pem", "GITHUB_TOKEN=ghp_kimbap", "HOME=/h",
-		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=/bundle.pem", "WEBSOCKET_CLIENT_CA_BUNDLE=/bundle.pem", "PERL_LWP_SSL_CA_FILE=/bundle.pem", "PERL_LWP_ENV_PROXY=1", "MOJO_PROXY=1"} {
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=/bundle.pem", "WEBSOCKET_CLIENT_CA_BUNDLE=/bundle.pem", "PERL_LWP_SSL_CA_FILE=/bundle.pem", "PERL_LWP_ENV_PROXY=1", "MOJO_PROXY=1", "YARN_HTTPS_PROXY=http://127.0.0.1:1"} {
 		name, _, _ := strings.Cut(want, "=")
 		var got []string
 		for _, pair := range env {

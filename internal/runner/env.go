@@ -48,6 +48,7 @@ var (
 	proxyNames = []string{
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
 		"http_proxy", "https_proxy", "all_proxy",
+		"YARN_HTTPS_PROXY", // Yarn from 2 on; that for http would take its loopback along, which knows no NO_PROXY
 	}
 	replacing = []string{ // a file that replaces the client's own roots
 		"SSL_CERT_FILE",                      // Go, OpenSSL, Python ssl, Ruby
