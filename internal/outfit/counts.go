@@ -17,6 +17,8 @@ type Counts struct {
 
 	// Unauthorized are the services that answered 401, and to whose key.
 	Unauthorized map[string]runtime.CredentialUse `json:"unauthorized,omitempty"`
+	// Untrusting is for how many hosts no program took the certificate, though one was shown it.
+	Untrusting int64 `json:"untrusting,omitempty"`
 	// Undecided are the approvals that end with the run, since nobody decided them.
 	Undecided []string `json:"undecided,omitempty"`
 }
@@ -45,6 +47,13 @@ func (c Counts) remarks(isolated bool, where string) (out []string) {
 			why = "it does not accept the program's own key, and none is stored"
 		}
 		out = append(out, fmt.Sprintf("%s answered 401: %s (%skimbap link %s)", service, why, where, service))
+	}
+	if c.Untrusting > 0 {
+		hosts := "a host"
+		if c.Untrusting > 1 {
+			hosts = fmt.Sprintf("%d hosts", c.Untrusting)
+		}
+		out = append(out, fmt.Sprintf("a program did not accept kimbap's certificate for %s (%skimbap status): it has roots of its own, or wants the file of SSL_CERT_FILE in an option (docs/clients.md, Command-line tools)", hosts, where))
 	}
 	if c.Requests == 0 && !isolated {
 		out = append(out, "if it used the network it went around kimbap, without a key, as programs do that read no proxy variables: kimbap run --isolate (Linux), kimbap doctor --client all")

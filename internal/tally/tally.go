@@ -29,7 +29,11 @@ type Counter struct {
 
 	mu      sync.Mutex
 	keyless map[string]runtime.CredentialUse // services that answered 401, and to whose key
+	took    map[string]bool                  // hosts, by whether a program has taken our certificate for them
 }
+
+// maxHosts bounds for how many hosts a Counter keeps whether a program took the certificate.
+const maxHosts = 256
 
 // heard takes note of a service that wants a key, or another one. The program hears
 // the service's own words; that kimbap has the key in hand it does not.
@@ -44,6 +48,27 @@ func (t *Counter) heard(r *runtime.Record) {
 	}
 	if _, known := t.keyless[r.Action.Service]; !known || r.Result.Used != runtime.CredentialWithheld {
 		t.keyless[r.Action.Service] = r.Result.Used
+	}
+}
+
+// trusts takes note of a host for which a program did not take our certificate: many say
+// little then, or nothing, and end as if all were well. One that opens connections ahead
+// and drops them looks the same, but sends its requests there too.
+func (t *Counter) trusts(r *runtime.Record) {
+	if r.Surface != runtime.SurfaceProxy || r.Target.Scheme != "https" {
+		return
+	}
+	rejected := r.Err != nil && r.Err.Reason == runtime.ReasonClientRejected
+	if !rejected && r.Action == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.took == nil {
+		t.took = map[string]bool{}
+	}
+	if took, known := t.took[r.Target.Authority]; !took && (known || len(t.took) < maxHosts) {
+		t.took[r.Target.Authority] = !rejected
 	}
 }
 
@@ -68,6 +93,7 @@ func (t *Counter) Note(r *runtime.Record) {
 		}
 		t.add(err)
 		t.heard(r)
+		t.trusts(r)
 	}
 }
 
@@ -104,7 +130,13 @@ type Counts = outfit.Counts
 func (t *Counter) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load(), Unauthorized: maps.Clone(t.keyless)}
+	c := Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load(), Unauthorized: maps.Clone(t.keyless)}
+	for _, took := range t.took {
+		if !took {
+			c.Untrusting++
+		}
+	}
+	return c
 }
 
 // Shown is how often a certificate was shown to a program.

@@ -34,6 +34,40 @@ func TestWhatBecameOfARequest(t *testing.T) {
 	(*Lent)(nil).Note(&runtime.Record{})
 }
 
+// Of a program that does not take the certificate the line at the end speaks, but not where
+// its host had requests before or after that: then a connection was opened ahead.
+func TestHostsWhoseCertificateNobodyTook(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	note := func(host string, action *runtime.Action, reason runtime.Reason) {
+		r := &runtime.Record{Surface: runtime.SurfaceProxy, Action: action, Target: runtime.Target{Scheme: "https", Authority: host}}
+		if reason != "" {
+			r.Err = &runtime.Error{Code: runtime.CodeCanceled, Reason: reason}
+		}
+		c.Note(r)
+	}
+	const before, after, never = "before.test:443", "after.test:443", "never.test:443"
+	action := &runtime.Action{Service: "notes"}
+	note(before, action, "")
+	for _, host := range []string{before, after, never} {
+		for range 3 {
+			note(host, nil, runtime.ReasonClientRejected)
+		}
+	}
+	note(after, action, "")
+	note("other.test:443", nil, runtime.ReasonTunnelUnopened)
+	c.Note(&runtime.Record{Action: action, Target: runtime.Target{Scheme: "https", Authority: never}}) // of a call
+	if got := c.Counts().Untrusting; got != 1 {
+		t.Errorf("%d hosts, want %s alone", got, never)
+	}
+	for i := range 2 * maxHosts {
+		note(strconv.Itoa(i), nil, runtime.ReasonClientRejected)
+	}
+	if got := c.Counts().Untrusting; got >= maxHosts {
+		t.Errorf("%d hosts are kept", got)
+	}
+}
+
 func TestARunElsewhereIsItsPrincipalsAlone(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
