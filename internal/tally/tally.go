@@ -117,7 +117,7 @@ func refusal(code runtime.Code) bool {
 	switch code {
 	case runtime.CodeUnauthenticated, runtime.CodeForbidden, runtime.CodeUnknownAction, runtime.CodeEgressDenied,
 		runtime.CodeApprovalRejected, runtime.CodeApprovalExpired, runtime.CodeRateLimited, runtime.CodeVaultLocked,
-		runtime.CodeNoCredential, runtime.CodeAmbiguousTarget, runtime.CodeMisdirected:
+		runtime.CodeNoCredential, runtime.CodeAmbiguousTarget, runtime.CodeMisdirected, runtime.CodeInvalidInput:
 		return true
 	}
 	return false

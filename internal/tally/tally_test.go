@@ -68,6 +68,18 @@ func TestHostsWhoseCertificateNobodyTook(t *testing.T) {
 	}
 }
 
+// A body that is too large to be judged, or no JSON, is refused here and never sent: an
+// agent whose conversation has outgrown a rule hears that its host has a limit.
+func TestWhatCannotBeJudgedIsDenied(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	c.Note(&runtime.Record{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge}})
+	c.Note(&runtime.Record{Err: &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge}})
+	if got := c.Counts(); got.Requests != 2 || got.Denied != 1 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
 func TestARunElsewhereIsItsPrincipalsAlone(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
