@@ -90,6 +90,7 @@ func (st *Stream) handle() {
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		st.linger()
 		st.close()
 		c.running--
 		c.changed = time.Now()
