@@ -74,6 +74,9 @@ func (f Folder) Check(uid int) error {
 		return err
 	}
 	info, err := os.Stat(f.Dir)
+	if err == nil && !f.Exists() && covered(f.Dir) {
+		return f.isCovered(nil)
+	}
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !f.Exists()) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
@@ -187,11 +190,7 @@ func (f Folder) Create() (bool, error) {
 		}
 	}
 	if errors.Is(err, syscall.EROFS) && covered(f.Dir) {
-		return false, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
-			Msg:  fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
-			Hint: "send requests to the service itself; they go through kimbap, which adds the key", Err: err,
-		}
+		return false, f.isCovered(err)
 	}
 	if err != nil {
 		return false, cannotMake(err)
@@ -208,6 +207,17 @@ func covered(dir string) bool {
 	}
 	inside, err := os.ReadDir(dir)
 	return err == nil && len(inside) == 0
+}
+
+// isCovered is what a program of a run hears that was not told where the run can be asked:
+// some clients start their servers with few of their own variables.
+func (f Folder) isCovered(err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNoHome,
+		Msg: fmt.Sprintf("the kimbap home at %s cannot be used from here: kimbap run covers it", f.Dir),
+		Hint: "whatever starts this must pass on KIMBAP_SOCKET, which kimbap run sets (Codex: env_vars = [\"KIMBAP_SOCKET\"]); " +
+			"or send requests to the service itself: they go through kimbap, which adds the key", Err: err,
+	}
 }
 
 func cannotMake(err error) error {
