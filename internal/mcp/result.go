@@ -101,11 +101,11 @@ func answered(a Answer, err error) (*sdk.CallToolResult, error) {
 		return structured(map[string]any{"pending": p}, p.text(), nil)
 	}
 	value := a.Value
-	if len(value) == 0 {
-		value = json.RawMessage("null")
-	}
 	text, plain := string(value), ""
-	if json.Unmarshal(value, &plain) == nil && value[0] == '"' {
+	switch {
+	case len(value) == 0: // which a model that gets the text alone could take for a failure
+		value, text = json.RawMessage("null"), fmt.Sprintf("done: status %d, no content", a.Status)
+	case json.Unmarshal(value, &plain) == nil && value[0] == '"':
 		text = plain
 	}
 	return structured(map[string]any{"status": a.Status, "result": value}, text, err)
