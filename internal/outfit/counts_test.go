@@ -3,6 +3,8 @@ package outfit
 import (
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Some programs end as if all were well where they do not take the certificate.
@@ -12,5 +14,13 @@ func TestTheEndSaysThatTheCertificateWasNotTaken(t *testing.T) {
 		if want == "" && said != "" || !strings.Contains(said, want) {
 			t.Errorf("%d: %q", n, said)
 		}
+	}
+}
+
+// A 401 to a page of another origin is not for want of a key.
+func TestTheEndSaysWhyAPageGotNone(t *testing.T) {
+	said := strings.Join(Counts{Requests: 1, Unauthorized: map[string]runtime.CredentialUse{"notes": runtime.CredentialWithheld}}.remarks(false, ""), "\n")
+	if !strings.Contains(said, "notes answered 401: a web page") || strings.Contains(said, "kimbap link") {
+		t.Errorf("%q", said)
 	}
 }

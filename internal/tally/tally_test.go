@@ -30,6 +30,11 @@ func TestWhatBecameOfARequest(t *testing.T) {
 	if got.Unauthorized["github"] != runtime.CredentialStored || len(got.Unauthorized) != 1 {
 		t.Errorf("services that did not take their key: %v", got.Unauthorized)
 	}
+	page := *unwelcome
+	page.Result.Used = runtime.CredentialWithheld
+	if c.Note(&page); c.Counts().Unauthorized["github"] != runtime.CredentialStored {
+		t.Error("a page that got no key hid that the stored one is not accepted")
+	}
 	(*Counter)(nil).Note(&runtime.Record{})
 	(*Lent)(nil).Note(&runtime.Record{})
 }
