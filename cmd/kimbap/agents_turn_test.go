@@ -26,9 +26,10 @@ import (
 	"time"
 )
 
-// `make agents`: real coding agents, as npm installs them, do one turn behind
+// `make agents`: real coding agents, as npm installs them, do a session behind
 // `kimbap run`. What answers is a stub of the vendor's API over TLS, under the
-// vendor's own name; it wants the real key, and the agent has a placeholder.
+// vendor's own name; it wants the real key, and the agent has a placeholder. Its
+// model asks for a command first, and gets from the agent what that said.
 
 // spoken is what the stub's model says, and what the agent must print.
 const spoken = "kimbap-heard-you-7431"
@@ -52,16 +53,16 @@ func agents() []agent {
 	return []agent{
 		{
 			name: "claude", service: "anthropic", host: "api.anthropic.com", field: "X-Api-Key",
-			script: `claude -p 'Say hello' --output-format text </dev/null`,
+			script: `claude -p 'Say hello' --output-format text --allowedTools Bash </dev/null`,
 			env:    []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"},
 		},
 		{
 			name: "codex", service: "openai", host: "api.openai.com", field: "Authorization", prefix: "Bearer ",
-			script: `CODEX_API_KEY=$OPENAI_API_KEY codex exec --skip-git-repo-check 'Say hello' </dev/null`,
+			script: `CODEX_API_KEY=$OPENAI_API_KEY codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox 'Say hello' </dev/null`,
 		},
 		{
 			name: "gemini", service: "gemini", host: "generativelanguage.googleapis.com", field: "X-Goog-Api-Key",
-			script: `gemini --skip-trust -m gemini-2.5-flash -p 'Say hello' </dev/null`,
+			script: `gemini --skip-trust --yolo -m gemini-2.5-flash -p 'Say hello' </dev/null`,
 			files:  map[string]string{".gemini/settings.json": `{"security": {"auth": {"selectedType": "gemini-api-key"}}, "general": {"disableAutoUpdate": true}, "privacy": {"usageStatisticsEnabled": false}}`},
 		},
 	}
@@ -71,13 +72,18 @@ func agents() []agent {
 type vendors struct {
 	mu    sync.Mutex
 	turns map[string][]string // by host: the keys of turns
+	heard map[string]string   // by host: the turn in which the agent said what its command had said
 	other []string            // what else was asked
 }
 
 func (v *vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	host, _, _ := strings.Cut(r.Host, ":")
-	events := map[string]func() []string{
+	if host == codeHost && r.Header.Get("Authorization") == "Bearer "+codeKey {
+		_, _ = io.WriteString(w, `{"login":"octo-4471"}`)
+		return
+	}
+	events := map[string]func(string) []string{
 		"api.anthropic.com": anthropicTurn, "api.openai.com": openaiTurn, "generativelanguage.googleapis.com": geminiTurn,
 	}[host]
 	turn := r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/messages") || strings.HasSuffix(r.URL.Path, "/responses") ||
@@ -85,6 +91,9 @@ func (v *vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	if turn && events != nil {
 		v.turns[host] = append(v.turns[host], r.Header.Get("X-Api-Key")+r.Header.Get("Authorization")+r.Header.Get("X-Goog-Api-Key"))
+		if turnWants(string(body)) == wantsAnswer {
+			v.heard[host] = string(body)
+		}
 	} else {
 		v.other = append(v.other, r.Method+" "+r.Host+r.URL.Path)
 	}
@@ -101,7 +110,7 @@ func (v *vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, data := range events() {
+	for _, data := range events(string(body)) {
 		var kind struct{ Type string }
 		_ = json.Unmarshal([]byte(data), &kind)
 		if kind.Type != "" {
@@ -109,41 +118,6 @@ func (v *vendors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, "data: %s\n\n", data)
 	}
-}
-
-func anthropicTurn() []string {
-	return []string{
-		`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"stub","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}`,
-		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
-		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + spoken + `"}}`,
-		`{"type":"content_block_stop","index":0}`,
-		`{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":2}}`,
-		`{"type":"message_stop"}`,
-	}
-}
-
-func openaiTurn() []string {
-	const item = `{"type":"message","role":"assistant","id":"msg_1","status":"completed","content":[{"type":"output_text","text":"` + spoken + `","annotations":[]}]}`
-	return []string{
-		`{"type":"response.created","response":{"id":"resp_1"}}`,
-		`{"type":"response.output_item.done","output_index":0,"item":` + item + `}`,
-		`{"type":"response.completed","response":{"id":"resp_1","output":[` + item + `],"usage":{"input_tokens":1,"input_tokens_details":null,"output_tokens":1,"output_tokens_details":null,"total_tokens":2}}}`,
-	}
-}
-
-func geminiTurn() []string {
-	return []string{`{"candidates":[{"content":{"role":"model","parts":[{"text":"` + spoken + `"}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2},"modelVersion":"stub"}`}
-}
-
-// wholeTurn is a turn that is not streamed.
-func wholeTurn(host string) string {
-	switch host {
-	case "api.anthropic.com":
-		return `{"id":"msg_1","type":"message","role":"assistant","model":"stub","content":[{"type":"text","text":"` + spoken + `"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}`
-	case "api.openai.com":
-		return `{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","role":"assistant","id":"msg_1","content":[{"type":"output_text","text":"` + spoken + `"}]}]}`
-	}
-	return geminiTurn()[0]
 }
 
 // open serves the vendors' names on loopback until the test ends, and writes the root
@@ -156,6 +130,7 @@ func (v *vendors) open(t *testing.T, file string) (address string) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "vendors"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	template.DNSNames = append(template.DNSNames, codeHost)
 	for _, a := range agents() {
 		template.DNSNames = append(template.DNSNames, a.host)
 	}
@@ -182,7 +157,7 @@ func TestAgentsDoATurnWithAPlaceholder(t *testing.T) {
 	if programs == "" {
 		t.Fatal("AGENTS_BIN is not set: run this through `make agents`")
 	}
-	v := &vendors{turns: map[string][]string{}}
+	v := &vendors{turns: map[string][]string{}, heard: map[string]string{}}
 	root := filepath.Join(t.TempDir(), "vendors.pem")
 	address := v.open(t, root)
 	for _, a := range agents() {
@@ -191,17 +166,19 @@ func TestAgentsDoATurnWithAPlaceholder(t *testing.T) {
 				t.Fatalf("npm did not install it: %v", err)
 			}
 			r := newDaemonRig(t)
-			resolve, err := json.Marshal(map[string]string{a.host + ":443": address})
+			resolve, err := json.Marshal(map[string]string{a.host + ":443": address, codeHost + ":443": address})
 			check(t, err)
 			check(t, os.WriteFile(filepath.Join(r.home, "config.yaml"), fmt.Appendf(nil, "upstream: {ca_file: %q, resolve: %s}\n", root, resolve), 0o600))
 			for name, text := range a.files {
 				check(t, os.MkdirAll(filepath.Dir(filepath.Join(r.dir, name)), 0o700))
 				check(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
 			}
-			link := r.command("", "link", a.service, "--no-check")
-			link.Stdin = strings.NewReader(a.key() + "\n")
-			if out, err := link.CombinedOutput(); err != nil {
-				t.Fatalf("link: %v\n%s", err, out)
+			for service, key := range map[string]string{a.service: a.key(), "github": codeKey} {
+				link := r.command("", "link", service, "--no-check")
+				link.Stdin = strings.NewReader(key + "\n")
+				if out, err := link.CombinedOutput(); err != nil {
+					t.Fatalf("link: %v\n%s", err, out)
+				}
 			}
 			said := r.turn(t, a, programs)
 			if !strings.Contains(said, spoken) {
@@ -212,6 +189,14 @@ func TestAgentsDoATurnWithAPlaceholder(t *testing.T) {
 			}
 			v.mu.Lock()
 			defer v.mu.Unlock()
+			for _, want := range []string{"octo-4471", "policy denies this action", "do not send it again", "ghp_kimbap"} {
+				if !strings.Contains(v.heard[a.host], want) {
+					t.Errorf("its model was not told %q, which the command it asked for had said: %.4000s", want, v.heard[a.host])
+				}
+			}
+			if strings.Contains(v.heard[a.host], codeKey) {
+				t.Error("its model was told the key")
+			}
 			for _, key := range v.turns[a.host] {
 				if key != a.prefix+a.key() {
 					t.Errorf("%s saw the key %q", a.host, key)
