@@ -142,8 +142,11 @@ func recordRow(r app.Record) []string {
 		agent = r.Principal
 	}
 	action := string(r.Action)
-	if action == "" {
+	switch {
+	case action == "":
 		action = r.Host
+	case r.Action.Foreign() && r.Host != "": // the action says nothing of where it led
+		action += " " + strings.TrimSuffix(r.Host, ":443")
 	}
 	effect := r.Effect
 	if effect == "require_approval" { // as wide as the others; -o json has it whole

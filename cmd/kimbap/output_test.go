@@ -265,3 +265,21 @@ func TestWhatASignalEndedIsCanceled(t *testing.T) {
 		t.Error("the error itself was changed")
 	}
 }
+
+// Where a request to a host without a service went stands beside its action, which is the
+// same for all of them.
+func TestALineOfTheTrailSaysWhereAPassLed(t *testing.T) {
+	for action, want := range map[runtime.Ref]string{
+		runtime.ActionPass:   "net.pass example.com",
+		runtime.ActionTunnel: "net.tunnel example.com",
+		"notes.list-notes":   "notes.list-notes",
+		"":                   "example.com:443",
+	} {
+		if got := recordRow(app.Record{Action: action, Host: "example.com:443"})[3]; got != want {
+			t.Errorf("%s: %q, want %q", action, got, want)
+		}
+	}
+	if got := recordRow(app.Record{Action: runtime.ActionPass, Host: "example.com:8080"})[3]; got != "net.pass example.com:8080" {
+		t.Error(got)
+	}
+}
