@@ -151,13 +151,20 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 }
 
 // splice copies both ways until both have ended. The end of one way is passed
-// on, the other goes on as long as something moves in it.
+// on, the other goes on as long as something moves in it. A caller that has ended its way
+// itself, and is gone before anything more came, broke nothing off: programs say goodbye and end.
 func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.ReadWriteCloser) error {
 	ended := make(chan struct{}, 2)
 	var out, in atomic.Int64
+	var goodbye atomic.Int64 // what had come when the caller ended its way
+	goodbye.Store(-1)
 	pump := func(dst io.Writer, src io.Reader, n *atomic.Int64) {
 		defer func() { ended <- struct{}{} }()
-		if x.pass(dst, src, n) != nil || halfClose(dst) != nil {
+		err := x.pass(dst, src, n)
+		if err == nil && src == io.Reader(caller) {
+			goodbye.Store(in.Load())
+		}
+		if err != nil || halfClose(dst) != nil {
 			_, _ = caller.Close(), upstream.Close()
 		}
 	}
@@ -173,7 +180,7 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 	x.sent.read += out.Load()
 	x.sent.mu.Unlock()
 	x.result.BytesIn = in.Load()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && goodbye.Load() != in.Load() {
 		return x.failure(ctx, ctx, ctx.Err())
 	}
 	return nil

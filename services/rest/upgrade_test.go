@@ -103,6 +103,74 @@ func TestAnUpgradeThatHasHalfEndedEnds(t *testing.T) {
 	}
 }
 
+// kubectl ends its WebSocket and itself, and kimbap run with it: that is no answer that was
+// broken off. One that goes without an end is.
+func TestAnUpgradeThatItsCallerEnded(t *testing.T) {
+	for _, c := range []struct {
+		ends, more bool
+		want       runtime.Code
+	}{
+		{true, false, ""},
+		{true, true, runtime.CodeCanceled}, // it may have waited for the rest
+		{false, false, runtime.CodeCanceled},
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard, over := make(chan bool, 1), make(chan struct{})
+		go func() {
+			defer close(heard)
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			br := bufio.NewReader(conn)
+			if _, err := http.ReadRequest(br); err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			_, _ = io.ReadFull(br, make([]byte, len("bye")))
+			if c.ends {
+				_, _ = io.Copy(io.Discard, br)
+			}
+			if c.more {
+				_, _ = io.WriteString(conn, "more")
+			}
+			heard <- true
+			<-over // without an end of its own
+		}()
+		r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Dialer = to{ln.Addr().String()} })
+		near, far := pipe(t)
+		out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
+		call := pass(r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"))
+		call.Action.WebSocket, call.Request.Target.Scheme, call.Credential = true, "http", runtime.Credential{}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.backend.Execute(ctx, call, out)
+			done <- err
+		}()
+		_, _ = io.WriteString(near, "bye")
+		if c.ends {
+			_ = near.CloseWrite()
+		}
+		if !<-heard {
+			t.Fatal("the upstream heard nothing")
+		}
+		if c.more {
+			_, _ = io.ReadFull(near, make([]byte, len("more")))
+		}
+		cancel()
+		if err := <-done; runtime.CodeOf(err) != c.want {
+			t.Errorf("%+v: got %v", c, err)
+		}
+		close(over)
+		_ = ln.Close()
+	}
+}
+
 // to dials one address, whatever is asked for.
 type to struct{ address string }
 
