@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
@@ -47,6 +48,27 @@ func TestIsolatedClientsNeedNoProxy(t *testing.T) {
 				j.counted(t, r, "kimbap: 1 request, 0 denied, 0 pending\n")
 				j.gotKey(t)
 			})
+		}
+	})
+}
+
+// What is under way when the program ends is in the count, and its outcome in the trail,
+// though the network of the run goes with the program.
+func TestAnIsolatedRunEndsWithAllOutcomes(t *testing.T) {
+	needProgram(t, installed("curl"))
+	isolated(t, func(t *testing.T, j jailed) {
+		r := j.isolate(t, "sh", "-c", "curl -sSN https://api.acme.example/stream >/dev/null & sleep 1; kill -9 $!")
+		j.counted(t, r, "kimbap: 1 request, 0 denied, 0 pending\n")
+		j.gotKey(t)
+		trail := ""
+		for range 100 { // a kimbap elsewhere goes on, and has it a little later
+			if trail = j.kimbap(t, "", "audit", "tail").stdout; strings.Contains(trail, "outcome ") {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if strings.Count(trail, "outcome ") != 1 || strings.Contains(trail, " unknown ") {
+			t.Errorf("the trail has no outcome:\n%s", trail)
 		}
 	})
 }

@@ -85,20 +85,28 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		o.Ready(ln.Addr())
 	}
 	select {
-	case err = <-done:
+	case err = <-done: // the network of an isolated run goes with its program, before the run is told
+		left--
 	case <-ctx.Done():
-		stopping, cancel := context.WithTimeout(context.Background(), drain)
-		defer cancel()
-		err = server.Shutdown(stopping)
-		for range left {
-			<-done
-		}
+	}
+	stopping, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	if ended := server.Shutdown(stopping); err == nil || isEnd(err) { // what is under way has its outcome then
+		err = ended
+	}
+	for range left {
+		<-done
 	}
 	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, map[string]string{"listen": ln.Addr().String()})})
-	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded) {
+	if isEnd(err) {
 		return nil
 	}
 	return err
+}
+
+// isEnd reports whether a proxy ended so because it was to.
+func isEnd(err error) bool {
+	return errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // listener opens what is listened on, and says so to who may know.
