@@ -14,7 +14,7 @@ func risk(o *operation) (level string, grants bool) {
 		if leaks(o) {
 			return "critical", true
 		}
-		if removes(o) {
+		if removes(o) || opens(o) {
 			return "high", false
 		}
 		return "low", false
@@ -24,10 +24,21 @@ func risk(o *operation) (level string, grants bool) {
 	if grantsAccess(o) {
 		return "critical", true
 	}
-	if removes(o) {
+	if removes(o) || opens(o) {
 		return "high", false
 	}
 	return "medium", false
+}
+
+// opens finds what lets anything follow that nobody judges: a command in a container, or a
+// connection to it. Kubernetes asks for these with a GET that becomes a WebSocket.
+func opens(o *operation) bool {
+	for segment := range strings.SplitSeq(o.path, "/") {
+		if slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, segment) {
+			return true
+		}
+	}
+	return false
 }
 
 // removes finds what deletes by another method than DELETE, as APIs do whose paths

@@ -14,6 +14,8 @@ func TestRiskIsGuessedFromMethodAndWords(t *testing.T) {
 	for line, want := range map[string]string{
 		"GET /things": "low", "HEAD /things": "low", "POST /things": "medium", "PUT /things/{id}": "medium", "PATCH /things/{id}": "medium", "DELETE /keys/{id}": "high",
 		"POST /things/{id}/delete": "high", "POST /chat.delete": "high", "POST /things:batchDelete": "high", "PUT /things/{id}/purge": "high", "GET /deleteThing": "high", "POST /things/removeAll": "high",
+		"GET /pods/{name}/exec": "high", "POST /pods/{name}/attach": "high", "GET /pods/{name}/portforward": "high", "GET /pods/{name}/proxy/{path}": "high",
+		"GET /pods/{name}/log": "low", "GET /attachments": "low", "GET /proxies": "low",
 		"GET /things/deleted": "low", "POST /tokens/revoke": "grants", "GET /archive": "low", "POST /undelete": "medium",
 		"POST /repos/{repo}/keys": "grants", "POST /user/apiKeys": "grants", "POST /tokens": "grants", "POST /oauth/access_token": "grants", "POST /repos/{repo}/hooks": "grants",
 		"PUT /repos/{repo}/collaborators/{user}": "grants", "PUT /teams/{id}/members/{user}": "grants", "POST /orgs/{org}/invitations": "grants",
