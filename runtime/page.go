@@ -31,7 +31,7 @@ func (r *Request) Page() string {
 	if len(sites) > 0 && ownSite(sites) || r.left(sites) {
 		return ""
 	}
-	if len(origins) != 1 {
+	if len(origins) != 1 || origins[0] == "" {
 		return anyPage
 	}
 	if len(sites) == 0 && sameOrigin(origins[0], &r.Target) {

@@ -51,6 +51,7 @@ func TestWhatAPageOfAnotherOriginSends(t *testing.T) {
 		"of cleartext":        {sent("GET", "Origin: http://api.test"), "http://api.test"},
 		"of another port":     {sent("GET", "Origin: https://api.test:8443"), "https://api.test:8443"},
 		"of a longer name":    {sent("GET", "Origin: https://api.test.evil.test"), "https://api.test.evil.test"},
+		"no name":             {sent("GET", "Origin: ", cross), "another origin"},
 		"two origins":         {sent("GET", "Origin: https://api.test", evil), "another origin"},
 		"two sites":           {sent("GET", "Sec-Fetch-Site: same-origin", cross), "another origin"},
 		"a site to come":      {sent("GET", "Sec-Fetch-Site: same-realm", evil), "https://evil.test:9443"},
