@@ -3,6 +3,7 @@
 #   make test   all tests, after the set-up they need
 #   make soak   the load tests at full size, for the night
 #   make agents real coding agents behind kimbap run, for the night
+#   make browsers real browsers there, for the night
 #   make containers  the files of examples/containers with Docker itself, for the night
 #   make wine   kimbap.exe and the tests that differ on Windows, for the night
 SHELL := /bin/bash
@@ -11,7 +12,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents containers wine bettertls specs dist dist-twice ci clean
+.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents browsers containers wine bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -77,7 +78,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags bench ./cmd/kimbap
-	$(GO) vet -tags agents ./cmd/kimbap
+	$(GO) vet -tags agents,browsers ./cmd/kimbap
 	$(GO) vet -tags specs ./services/openapi
 	cd examples/demo && $(GO) vet ./...
 	cd .ci/vet && $(GO) vet .
@@ -112,7 +113,7 @@ bench: build
 	  $(GO) test -tags bench -run '^TestBench$$' -count=1 -timeout 30m -v ./cmd/kimbap
 
 # For the night: Claude Code, Codex and Gemini CLI as npm has them today, in a folder
-# that goes again, each doing one turn behind `kimbap run` with a placeholder. What
+# that goes again, each doing a session behind `kimbap run` with a placeholder. What
 # answers is a stub on loopback; without the right to make a network of its own (root
 # on Linux) an agent may call its vendor for other things.
 AGENTS := @anthropic-ai/claude-code @openai/codex @google/gemini-cli
@@ -120,6 +121,13 @@ agents:
 	@prefix=$$(mktemp -d) && trap 'rm -rf '"$$prefix" EXIT && \
 	  npm install --no-audit --no-fund --silent --prefix "$$prefix" $(AGENTS) && \
 	  AGENTS_BIN="$$prefix/node_modules/.bin" $(GO) test -tags agents -count=1 -timeout 20m -v -run AgentsDoATurn ./cmd/kimbap
+
+# For the night: Chromium and Firefox behind `kimbap run`, shown pages that ask a service in
+# every way that a page can without its consent. As root on Debian it installs them.
+browsers:
+	@command -v chromium >/dev/null && command -v firefox-esr >/dev/null && command -v certutil >/dev/null || \
+	  apt-get install -y --no-install-recommends chromium firefox-esr libnss3-tools
+	$(GO) test -tags browsers -count=1 -timeout 10m -v -run PagesInBrowsers ./cmd/kimbap
 
 # For the night: docker build, docker compose, docker run with the words of
 # `kimbap env --shell docker` and the devcontainer tool over examples/containers, with an
