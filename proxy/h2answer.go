@@ -178,7 +178,7 @@ func (a *streamed) refuse(e *runtime.Error) {
 	if asksGRPC(a.st.Head.Header) {
 		refuseGRPC(&p, e)
 	} else {
-		runtime.WriteProblem(&p, e, a.st.Head.Header["Accept"]...)
+		runtime.WriteProblem(&p, e, runtime.AskerOf(a.st.Head.Header))
 		p.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	if unknown(e) && !a.c.peer.Owner {

@@ -279,7 +279,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 		r.refuseHead(a, refused)
 		return false
 	}
-	a.method, a.accept, a.minor, a.close = h.method, header["Accept"], h.minor, h.close
+	a.method, a.asker, a.minor, a.close = h.method, runtime.AskerOf(header), h.minor, h.close
 	caller := r.s.caller(r.c, header)
 	if r.c.tunnel != nil {
 		caller = r.c.tunnel.caller

@@ -21,7 +21,7 @@ import (
 type relayed struct {
 	r         *relay
 	method    string
-	accept    []string // what the client accepts
+	asker     runtime.Asker
 	minor     byte     // of the client's version
 	close     bool     // the connection ends with this answer
 	body      *inbound // of the request, nil for none
@@ -283,7 +283,7 @@ func (a *relayed) breakOff() {
 // refuse answers with a problem document.
 func (a *relayed) refuse(e *runtime.Error) {
 	p := page{header: http.Header{}}
-	runtime.WriteProblem(&p, e, a.accept...)
+	runtime.WriteProblem(&p, e, a.asker)
 	if unknown(e) && !a.r.c.peer.Owner {
 		a.close = true
 	}

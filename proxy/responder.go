@@ -283,7 +283,7 @@ func (o *responder) refuse(e *runtime.Error) {
 	}
 	dismiss(connOf(o.r.Context()), o.w.Header(), e)
 	o.extend()
-	runtime.WriteProblem(o.w, e, o.r.Header["Accept"]...)
+	runtime.WriteProblem(o.w, e, runtime.AskerOf(o.r.Header))
 }
 
 // hopFields are for one connection only (RFC 9110 section 7.6.1).

@@ -82,14 +82,14 @@ func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 		runtime.WriteProblem(w, &runtime.Error{
 			Code: runtime.CodeMisdirected, Stage: runtime.StageSurface,
 			Msg: "this page is served under the proxy's own address only", Hint: "use http://127.0.0.1 and the proxy's port",
-		})
+		}, runtime.Asker{})
 		return
 	}
 	c := connOf(r.Context())
 	status, err := s.o.Approval(r.Context(), s.caller(c, r.Header), id)
 	if err != nil {
 		dismiss(c, w.Header(), runtime.AsError(err))
-		runtime.WriteProblem(w, runtime.AsError(err))
+		runtime.WriteProblem(w, runtime.AsError(err), runtime.Asker{})
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -283,7 +283,7 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request, c *conn) {
 	if p != http.ErrAbortHandler { //nolint:errorlint // a sentinel that is compared, as net/http does
 		s.o.Log.Error().Interface("panic", p).Str("method", r.Method).Bytes("stack", debug.Stack()).Msg("panic in the proxy")
 		if !c.started.Load() {
-			runtime.WriteProblem(w, panicError(p))
+			runtime.WriteProblem(w, panicError(p), runtime.Asker{})
 			_ = http.NewResponseController(w).Flush()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
@@ -99,7 +100,7 @@ func TestWriteProblem(t *testing.T) {
 	runtime.WriteProblem(w, &runtime.Error{
 		Code: runtime.CodeApprovalPending, Reason: runtime.ReasonScope, Msg: "line\r\nKimbap-Evil: 1 é " + strings.Repeat("x", 600),
 		Hint: "wait", Err: errors.New("cause"), RequestID: "req_1", Action: "a.b", Rule: "r", ApprovalID: "apr_1", RetryAfter: 1500 * time.Millisecond,
-	})
+	}, runtime.Asker{})
 	h := w.Header()
 	if w.Code != 403 || h.Get("Retry-After") != "2" || h.Get("Content-Type") != runtime.ProblemType || h.Get("Cache-Control") != "no-store" {
 		t.Errorf("status %d, header %v", w.Code, h)
@@ -123,7 +124,7 @@ func TestWriteProblem(t *testing.T) {
 		}
 	}
 	w = httptest.NewRecorder()
-	runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeUnauthenticated})
+	runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeUnauthenticated}, runtime.Asker{})
 	if w.Code != 407 || w.Header().Get("Proxy-Authenticate") == "" {
 		t.Errorf("status %d without a challenge", w.Code)
 	}
@@ -137,7 +138,7 @@ func TestARefusalIsAnErrorToTheClientsOfOtherAPIs(t *testing.T) {
 		"application/json, application/problem+json": runtime.ProblemType,
 	} {
 		w := httptest.NewRecorder()
-		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no", Hint: "ask"}, accept)
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no", Hint: "ask"}, runtime.AskerOf(http.Header{"Accept": {accept}}))
 		if got := w.Header().Get("Content-Type"); got != want {
 			t.Errorf("who accepts %q gets %s, want %s", accept, got, want)
 		}
@@ -148,6 +149,21 @@ func TestARefusalIsAnErrorToTheClientsOfOtherAPIs(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Detail != "no" || p.Message != "kimbap: no (ask)" ||
 			p.Error.Code != "forbidden" || p.Error.Message != p.Message {
 			t.Errorf("%s: %v", w.Body, err)
+		}
+	}
+}
+
+// npm prints what stands under error, which is a text in registries.
+func TestARefusalIsATextToTheClientsOfRegistries(t *testing.T) {
+	for agent, text := range map[string]bool{
+		"npm/10.8.2 node/v20.20.2 linux x64 workspaces/false": true, "pnpm/9.1.0 npm/? node/v20.20.2 linux x64": true,
+		"yarn/1.22.22 npm/? node/v20.20.2 linux x64": true, "": false, "Stripe/v1 NodeBindings/23.0.0": false, "pinpm/1": false,
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no", Hint: "ask"}, runtime.AskerOf(http.Header{"User-Agent": {agent}}))
+		var p struct{ Error any }
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || (p.Error == "kimbap: no (ask)") != text {
+			t.Errorf("%q gets %s", agent, w.Body)
 		}
 	}
 }

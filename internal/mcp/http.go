@@ -56,9 +56,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		switch {
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
-			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
+			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"}, runtime.Asker{})
 		case !loopback(r.Host):
-			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"})
+			runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"}, runtime.Asker{})
 		default:
 			next.ServeHTTP(w, r)
 		}
