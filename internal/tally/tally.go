@@ -27,7 +27,7 @@ type Counter struct {
 	rejected                  atomic.Int64 // programs that said that they do not take our certificate
 	shown                     atomic.Int64 // how often a certificate was shown to a program
 
-	mu      sync.Mutex
+	mu      sync.RWMutex                     // written seldom: nearly every request only looks
 	keyless map[string]runtime.CredentialUse // services that answered 401, and to whose key
 	took    map[string]bool                  // hosts, by whether a program has taken our certificate for them
 }
@@ -60,6 +60,12 @@ func (t *Counter) trusts(r *runtime.Record) {
 	}
 	rejected := r.Err != nil && r.Err.Reason == runtime.ReasonClientRejected
 	if !rejected && r.Action == nil {
+		return
+	}
+	t.mu.RLock()
+	took := t.took[r.Target.Authority]
+	t.mu.RUnlock()
+	if took {
 		return
 	}
 	t.mu.Lock()
