@@ -73,7 +73,7 @@ func ofPage(page, what string) *Error {
 	return &Error{
 		Code: CodeForbidden, Reason: ReasonOtherPage,
 		Msg:  "a web page of " + page + " has the browser send this, and " + what,
-		Hint: "let a program send it, or the page's own server; pages of other origins get no key",
+		Hint: "let a program send it, without Origin and Sec-Fetch-Site by which it is taken for a page, or the page's own server",
 	}
 }
 
