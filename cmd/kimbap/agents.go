@@ -34,12 +34,6 @@ remove takes it out again, byte for byte. kimbap run needs none of this.`,
 	return cmd
 }
 
-// byEnvironment are the agents that the settings reach too late for their own requests.
-var byEnvironment = map[string]string{
-	"codex":  "sends its own requests as its environment says",
-	"gemini": "takes certificates from its environment alone",
-}
-
 func newAgentsSetupCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:       "setup [claude|codex|gemini|agents.md|skill]...",
@@ -63,8 +57,8 @@ func newAgentsSetupCommand(c *cli) *cobra.Command {
 					c.say("the settings lead to http://%s: keep it running there: kimbap proxy", a.Config().Proxy.Listen)
 				}
 				for _, change := range changes {
-					if why := byEnvironment[change.Agent]; why != "" {
-						c.say("%s %s: start it where eval \"$(kimbap env)\" was run", change.Agent, why)
+					if change.Late != "" {
+						c.say("%s %s: start it where eval \"$(kimbap env)\" was run", change.Agent, change.Late)
 					}
 				}
 				return nil

@@ -27,6 +27,7 @@ type Change struct {
 	Path  string `json:"path"`
 	Add   string `json:"add,omitempty"`
 	Cut   string `json:"cut,omitempty"`
+	Late  string `json:"-"` // of its kind
 
 	was, text string
 	entry     entry
@@ -94,7 +95,7 @@ func (m Machine) plan(k agents.Kind, have []entry, vars []runner.Variable) (Chan
 	if err != nil {
 		return Change{}, err
 	}
-	c := Change{Agent: k.Name, Path: path, was: text, entry: entry{Kind: k.Name, Path: path, Made: !there}}
+	c := Change{Agent: k.Name, Path: path, Late: k.Late, was: text, entry: entry{Kind: k.Name, Path: path, Made: !there}}
 	if i := slices.IndexFunc(have, func(w entry) bool { return w.Path == path }); i >= 0 && there {
 		rest, found := agents.Take(text, have[i].Piece)
 		if !found {

@@ -19,17 +19,18 @@ type Kind struct {
 	Folder string // of the agent, below the user's home; "": the file is the project's
 	file   string
 	needs  []string // programs, one of which shows that the agent is here
+	Late   string   // what of the agent itself the settings reach too late, in words; "": nothing
 	piece  func(have string, vars []runner.Variable) (at int, piece string, err error)
 }
 
 // Kinds are all that can be set up.
 func Kinds() []Kind {
 	return []Kind{
-		{"claude", ".claude", "settings.json", []string{"claude"}, inJSON},
-		{"codex", ".codex", "config.toml", []string{"codex"}, inTOML},
-		{"gemini", ".gemini", ".env", []string{"gemini"}, inDotenv},
-		{"agents.md", "", "AGENTS.md", nil, section},
-		{"skill", "", ".claude/skills/kimbap/SKILL.md", nil, skill},
+		{"claude", ".claude", "settings.json", []string{"claude"}, "", inJSON},
+		{"codex", ".codex", "config.toml", []string{"codex"}, "sends its own requests as its environment says", inTOML},
+		{"gemini", ".gemini", ".env", []string{"gemini"}, "takes certificates from its environment alone", inDotenv},
+		{"agents.md", "", "AGENTS.md", nil, "", section},
+		{"skill", "", ".claude/skills/kimbap/SKILL.md", nil, "", skill},
 	}
 }
 
