@@ -39,7 +39,7 @@ func (st *Stream) Informational(status int, header http.Header) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := st.queue()
-	if st.started { // maybe while this waited
+	if st.status != 0 { // maybe while this waited
 		return errStarted
 	}
 	if err != nil {
@@ -56,11 +56,11 @@ func (st *Stream) Start(status int, header http.Header, order []string, then The
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st.started {
+	if st.status != 0 {
 		return errStarted
 	}
 	err := st.queue()
-	if st.started = true; err != nil {
+	if st.status = status; err != nil {
 		return err
 	}
 	c.writeHead(st.id, status, header, order, then == Nothing)
@@ -74,7 +74,7 @@ func (st *Stream) Write(p []byte, then Then) (n int, err error) {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !st.started || st.done {
+	if st.status == 0 || st.done {
 		return 0, errNotStarted
 	}
 	for len(p) > n {
@@ -170,7 +170,7 @@ func (st *Stream) End(trailer http.Header) error {
 	c := st.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !st.started || st.done {
+	if st.status == 0 || st.done {
 		return errNotStarted
 	}
 	if err := st.queue(); err != nil {

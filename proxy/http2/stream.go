@@ -32,7 +32,8 @@ type Stream struct {
 	in     inbox
 	space  []byte // of the reading goroutine: what the frame of data fills
 	got    int64  // bytes of the body
-	ended  bool   // all of it has come
+	ended  bool   // all of it has come, or all that will
+	short  bool   // it is less than was announced
 	window int64  // that the client may send yet
 	credit int64  // read since it was told
 	tail   http.Header
@@ -40,7 +41,7 @@ type Stream struct {
 	room    int64 // that we may send yet
 	sending patience
 	reading patience
-	started bool // a final head was sent
+	status  int  // of the final head that was sent; 0: none
 	done    bool // the answer has ended
 }
 
@@ -216,7 +217,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 			n := st.in.read(p, c.s)
 			st.owe(int64(n))
 			return n, nil
-		case st.ended:
+		case st.ended && !st.short:
 			return 0, io.EOF
 		case st.late != nil:
 			return 0, st.late
@@ -232,7 +233,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 func (st *Stream) Trailer() http.Header {
 	st.c.mu.Lock()
 	defer st.c.mu.Unlock()
-	if !st.ended || !st.in.empty() {
+	if !st.ended || st.short || !st.in.empty() {
 		return nil
 	}
 	return st.tail
@@ -266,10 +267,17 @@ func (c *conn) takeTrailer(id uint32, ends bool) error {
 	return st.finishBody()
 }
 
-// finishBody is told that all of the body has come. The caller holds mu.
+// finishBody is told that all of the body has come. What is shorter than it was said to be is
+// malformed, unless an error is being answered: then its client may have given it up, as curl
+// does, and has a right to the rest of the answer. Nobody reads the end of such a body. Behind
+// the answer the reset comes too late to harm it, and curl waits for something. The caller
+// holds mu.
 func (st *Stream) finishBody() error {
 	if n := st.Head.Length; n >= 0 && n != st.got && st.Head.Malformed == "" && !st.Head.TooLarge {
-		return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
+		if st.status < http.StatusBadRequest || st.done {
+			return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
+		}
+		st.short, st.reading = true, patience{}
 	}
 	st.ended = true
 	st.moved.Broadcast()
