@@ -76,6 +76,11 @@ func (p *pairing) serve(w http.ResponseWriter, q *http.Request) {
 		_, _ = io.WriteString(w, "body")
 		w.Header().Set("X-Sum", "42")
 		w.Header().Set(http.TrailerPrefix+"X-Late", "yes")
+	case "/empty":
+		w.Header().Set("Content-Length", "0")
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusOK)
+		w.Header().Set("X-Sum", "42")
 	case "/cut":
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, strings.Repeat("x", 400))
@@ -163,6 +168,18 @@ func TestProtocolPairings(t *testing.T) {
 			}
 			p.Verify(t)
 		})
+	}
+}
+
+// An answer that says it is empty may end with trailers over HTTP/2.
+func TestTrailersOfAnEmptyAnswer(t *testing.T) {
+	t.Parallel()
+	for _, client := range []bool{false, true} {
+		p := newPairing(t, client, true)
+		resp, err := p.do(t, t.Context(), "GET", "/empty", "")
+		if body := whole(t, resp, err); body != "" || resp.Trailer.Get("X-Sum") != "42" {
+			t.Errorf("client h2 %v: %q %v", client, body, resp.Trailer)
+		}
 	}
 }
 

@@ -86,8 +86,8 @@ func (x *exchange) run(ctx context.Context) error {
 		x.room = (*lent)[:smallSize]
 		defer x.small(lent, int(n))
 	}
-	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 {
-		bare.NoBody()
+	if bare, ok := x.out.(runtime.Bare); ok && resp.ProtoMajor == 2 && resp.ContentLength == 0 && resp.Header["Content-Length"] == nil {
+		bare.NoBody() // the head was the end: a length of 0 may have trailers behind it
 	}
 	if n := resp.ContentLength; n > 0 { // a stream of unknown length may be one of events
 		if lent := x.b.roomFor(n); lent != nil {
