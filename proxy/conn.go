@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -43,6 +42,7 @@ type conn struct {
 	silent   atomic.Int64 // since when no request is served, of system.Moment; 0 while one is; closing
 	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
 	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
+	ending   *atomic.Bool // the proxy is
 }
 
 // closing, in conn.silent, is a connection that is given up for another.
@@ -58,7 +58,7 @@ func (c *conn) rest() { c.silent.Store(system.Moment(time.Now())) }
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	return &conn{
-		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke,
+		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke, ending: &s.relays.draining,
 		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
 	}
 }
@@ -117,16 +117,6 @@ func (c *conn) Close() error {
 // CloseWrite lets net/http end an answer before it closes, so that the client
 // can read it although we have not read all it sent.
 func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// drain ends our half and reads what still comes, for a while: an end with bytes that nobody
-// has read is a reset, which takes from the client what it has not got yet of the answer.
-func (c *conn) drain() {
-	if closeWrite(c.Conn) != nil {
-		return
-	}
-	_ = c.Conn.SetReadDeadline(time.Now().Add(hangUpTime))
-	_, _ = io.CopyN(io.Discard, c.Conn, hangUpBytes)
-}
 
 // reset closes the connection such that the client cannot take what it got for
 // complete: it sees a reset, not an end.

@@ -343,20 +343,3 @@ func (r *relay) panicked(a *relayed, p any) {
 	}
 	_ = r.c.Close()
 }
-
-// hangUp closes the connection such that the client can still read the answer,
-// although we may not have read all it sent.
-func (r *relay) hangUp() {
-	defer func() { _ = r.c.Close() }()
-	if r.ctx.Err() != nil || closeWrite(r.c.Conn) != nil {
-		return
-	}
-	_ = r.c.SetReadDeadline(time.Now().Add(hangUpTime))
-	_, _ = io.CopyN(io.Discard, r.br, hangUpBytes)
-}
-
-// How long and for how many bytes a connection that ends is still read from.
-const (
-	hangUpTime  = 500 * time.Millisecond
-	hangUpBytes = 8 << 20
-)
