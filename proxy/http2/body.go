@@ -77,15 +77,19 @@ func (b *inbox) read(p []byte, s *Server) (n int) {
 	return n
 }
 
-// drop forgets all, and returns how much it was.
+// drop forgets all, and returns how much it was. The piece that is being filled stays, for
+// what comes into it.
 func (b *inbox) drop(s *Server) (n int64) {
 	n = int64(b.filled)
-	for i, piece := range b.pieces {
-		if !b.taken || i < len(b.pieces)-1 {
-			b.recycle(piece, s)
-		}
+	pieces, left := b.pieces, inbox{taken: b.taken}
+	if k := len(pieces) - 1; k >= 0 && b.taken {
+		left.pieces, left.at = pieces[k:], len(pieces[k])
+		pieces = pieces[:k]
 	}
-	*b = inbox{taken: b.taken}
+	for _, piece := range pieces {
+		b.recycle(piece, s)
+	}
+	*b = left
 	return n
 }
 

@@ -6,13 +6,19 @@ import (
 	"time"
 )
 
-// quietTime is how long a client that was answered says nothing before it is taken to wait.
-const quietTime = 100 * time.Millisecond
+// How long a client that was answered says nothing before it is taken to wait, which is more
+// than a way there and back, and for how long and how many bytes it may go on.
+const (
+	quietTime   = 500 * time.Millisecond
+	lingerTime  = 30 * time.Second
+	lingerLimit = 1 << 30
+)
 
 // linger lets a client that was answered while it sends its body find that out, and takes
 // what it still sends, for a while. A reset behind the answer is right (RFC 9113 section
-// 8.1), but clients lose the answer over it, curl among them, and with a refusal its reason.
-// The caller holds mu, which is free meanwhile.
+// 8.1), but clients lose the answer over it, curl among them, and with a refusal its reason;
+// Python's httpx then waits for ever to send the rest. The caller holds mu, which is free
+// meanwhile.
 func (st *Stream) linger() {
 	c := st.c
 	sends := func() bool { return st.done && !st.ended && st.err == nil && c.ended == nil }
@@ -23,7 +29,7 @@ func (st *Stream) linger() {
 	if st.late == nil {
 		st.late = errHalted
 	}
-	over, end := false, time.Now().Add(lingering)
+	over, begun := false, time.Now()
 	timer := time.AfterFunc(quietTime, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -37,8 +43,12 @@ func (st *Stream) linger() {
 		if n == 0 {
 			continue
 		}
-		timer.Reset(min(quietTime, time.Until(end)))
-		if took += n; took < lingerBytes {
+		most := lingerTime
+		if c.goneAway {
+			most = lingering
+		}
+		timer.Reset(min(quietTime, most-time.Since(begun)))
+		if took += n; took < lingerLimit {
 			st.owe(n)
 		} else { // other streams may go on, this one may not
 			c.owe(n)

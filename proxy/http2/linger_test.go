@@ -3,6 +3,7 @@
 package http2_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -87,6 +88,45 @@ func TestAClientThatGoesOnSendingIsReset(t *testing.T) {
 		t.Errorf("the reset of one that goes on says %v", code)
 	}
 	if c.resetWhile(c.open(true, "/"), func() {}) {
+		t.Error("the next stream was reset")
+	}
+}
+
+// A client may have to send all of its body before it looks at the answer: it goes on as
+// long as it sends, and each byte that nobody read is given back to it, also of a frame that
+// is still coming when the others are dropped.
+func TestAClientThatSendsAllFirstIsHeard(t *testing.T) {
+	r := newRig(t, refuses, nil)
+	c := r.client()
+	id := c.open(false, "/")
+	frame := append([]byte{0, 0x40, 0, byte(framing.FrameData), 0, 0, 0, 0, byte(id)}, make([]byte, 16<<10)...)
+	half, owed := len(frame)/2, 0
+	await := func(least int) { // until no more than that is owed to us
+		err := c.until(func(f framing.Frame) bool {
+			switch f := f.(type) {
+			case *framing.RSTStreamFrame:
+				t.Fatalf("reset with %v", f.ErrCode)
+			case *framing.WindowUpdateFrame:
+				if f.StreamID == id {
+					owed -= int(f.Increment)
+				}
+			}
+			return owed <= least
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 * (128 << 10) / (16 << 10) { // more than all of the stream's window
+		_, _ = r.conn.Write(slices.Concat(frame, frame, frame[:half]))
+		owed += 3 * 16 << 10
+		await(owed - 1) // the whole ones were dropped while the third was coming
+		_, _ = r.conn.Write(frame[half:])
+		if owed > 64<<10 {
+			await(64 << 10)
+		}
+	}
+	if c.resetWhile(c.open(true, "/"), func() { _ = c.WriteData(id, true, nil) }) {
 		t.Error("the next stream was reset")
 	}
 }
