@@ -80,3 +80,23 @@ func TestABodyThatIsGivenUpForAnError(t *testing.T) {
 		})
 	}
 }
+
+// An answer that waits for the rest of such a body does not wait for ever.
+func TestABodyThatIsGivenUpIsNotWaitedFor(t *testing.T) {
+	read := make(chan error, 1)
+	r := newRig(t, func(st *http2.Stream) {
+		_ = st.Start(413, nil, nil, http2.More)
+		_, err := io.ReadAll(st)
+		read <- err
+	}, nil)
+	cl := r.client()
+	id := cl.open(false, "/", "content-length 1000000")
+	_ = cl.until(func(f framing.Frame) bool { _, head := f.(*framing.MetaHeadersFrame); return head })
+	_ = cl.WriteData(id, true, nil)
+	if code := cl.reset(id); code != framing.ErrCodeProtocol {
+		t.Errorf("reset with %v", code)
+	}
+	if err := <-read; !errors.Is(err, http2.ErrStream) {
+		t.Errorf("the body was read with %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package http2
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -269,20 +270,34 @@ func (c *conn) takeTrailer(id uint32, ends bool) error {
 
 // finishBody is told that all of the body has come. What is shorter than it was said to be is
 // malformed, unless an error is being answered: then its client may have given it up, as curl
-// does, and has a right to the rest of the answer. Nobody reads the end of such a body. Behind
-// the answer the reset comes too late to harm it, and curl waits for something. The caller
-// holds mu.
+// does, and gets the rest of the answer, if that comes soon: an upstream may wait for the rest
+// of the body before. Nobody reads the end of such a body. Behind the answer the reset comes
+// too late to harm it, and curl waits for something. The caller holds mu.
 func (st *Stream) finishBody() error {
 	if n := st.Head.Length; n >= 0 && n != st.got && st.Head.Malformed == "" && !st.Head.TooLarge {
 		if st.status < http.StatusBadRequest || st.done {
 			return http2.StreamError{StreamID: st.id, Code: http2.ErrCodeProtocol}
 		}
 		st.short, st.reading = true, patience{}
+		time.AfterFunc(givenUpTime, st.giveUp)
 	}
 	st.ended = true
 	st.moved.Broadcast()
 	st.shut()
 	return nil
+}
+
+// givenUpTime is how long the rest of an answer may take whose client has given its body up.
+const givenUpTime = 2 * time.Second
+
+// giveUp breaks off what has not been answered by then.
+func (st *Stream) giveUp() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	if !st.done {
+		st.reset(http2.ErrCodeProtocol, fmt.Errorf("%w: it ended before its length", ErrStream))
+		st.c.later()
+	}
 }
 
 // underway reports whether frames of a stream that is closed may have left the client
