@@ -4,6 +4,7 @@
 #   make soak   the load tests at full size, for the night
 #   make agents real coding agents behind kimbap run, for the night
 #   make browsers real browsers there, for the night
+#   make servers  real servers as upstreams, for the night
 #   make containers  the files of examples/containers with Docker itself, for the night
 #   make wine   kimbap.exe and the tests that differ on Windows, for the night
 SHELL := /bin/bash
@@ -12,7 +13,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents browsers containers wine bettertls specs dist dist-twice ci clean
+.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents browsers servers containers wine bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -78,7 +79,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags bench ./cmd/kimbap
-	$(GO) vet -tags agents,browsers ./cmd/kimbap
+	$(GO) vet -tags agents,browsers,servers ./cmd/kimbap
 	$(GO) vet -tags specs ./services/openapi
 	cd examples/demo && $(GO) vet ./...
 	cd .ci/vet && $(GO) vet .
@@ -128,6 +129,13 @@ browsers:
 	@command -v chromium >/dev/null && command -v firefox-esr >/dev/null && command -v certutil >/dev/null || \
 	  apt-get install -y --no-install-recommends chromium firefox-esr libnss3-tools
 	$(GO) test -tags browsers -count=1 -timeout 10m -v -run PagesInBrowsers ./cmd/kimbap
+
+# For the night: nginx, Apache, Caddy and HAProxy as upstreams: what curl gets from them is the
+# same through kimbap as without. As root on Debian it installs them.
+servers:
+	@command -v nginx >/dev/null && command -v apache2 >/dev/null && command -v caddy >/dev/null && command -v haproxy >/dev/null || \
+	  apt-get install -y --no-install-recommends nginx-light apache2 caddy haproxy
+	$(GO) test -tags servers -count=1 -timeout 10m -v -run RealServers ./cmd/kimbap
 
 # For the night: docker build, docker compose, docker run with the words of
 # `kimbap env --shell docker` and the devcontainer tool over examples/containers, with an
