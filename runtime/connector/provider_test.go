@@ -25,7 +25,8 @@ type provider struct {
 	mu       sync.Mutex
 	asked    []url.Values // of the token endpoint
 	revoked  []url.Values
-	refresh  string // the one that is good
+	begun    []url.Values // of the device endpoint
+	refresh  string       // the one that is good
 	n        int
 	instead  http.HandlerFunc // answers in its place; nil: it answers itself
 	wait     chan struct{}    // an answer waits for it; nil: none
@@ -47,6 +48,13 @@ func newProvider(t *testing.T) *provider {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", p.token)
 	mux.HandleFunc("POST /device", func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		if user, password, ok := r.BasicAuth(); ok {
+			r.PostForm.Set("basic", user+":"+password)
+		}
+		p.mu.Lock()
+		p.begun = append(p.begun, r.PostForm)
+		p.mu.Unlock()
 		fmt.Fprintf(w, `{"device_code":"device-code-1","user_code":"WDJB-MJHT","verification_uri":%q,"expires_in":600,"interval":%d}`, p.page(), p.interval)
 	})
 	mux.HandleFunc("POST /revoke", func(w http.ResponseWriter, r *http.Request) {

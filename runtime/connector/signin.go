@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/oauth2"
 
@@ -98,53 +97,6 @@ func otherIssuer() error {
 
 // ErrForeign is of a callback that no sign-in of ours is waiting for.
 var ErrForeign = errors.New("the callback is not of the sign-in that is under way")
-
-// BeginOnDevice starts a sign-in that a person completes on another device.
-func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Client, scopes []string) (*SignIn, error) {
-	s := c.start(at, who, scopes)
-	d, err := s.config.DeviceAuth(c.with(ctx))
-	if err != nil {
-		return nil, notSignedIn(told(err))
-	}
-	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
-	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode
-	if !page(s.URL) || !shown(s.Code) {
-		return nil, notSignedIn(errors.New("the provider gave a code or a page that cannot be shown"))
-	}
-	if d.Interval != 0 { // a ticker takes no other
-		d.Interval = min(max(d.Interval, 1), longestInterval)
-	}
-	return s, nil
-}
-
-// shown reports whether a text of a provider can be printed: one line of plain letters.
-func shown(text string) bool {
-	return text != "" && len(text) < 2000 && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
-}
-
-// longestInterval is how many seconds a provider may have us wait between two questions: it may
-// say anything.
-const longestInterval = 60
-
-// page reports whether a person can be sent to an address that a provider gave: a page of the
-// web, or of this machine, and no file or script.
-func page(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.User == nil && shown(text) && guarded(text)
-}
-
-// Await waits until the person has agreed on the other device, or ctx ends. A grant that is
-// being given at that moment is taken.
-func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
-	t, err := s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) && !s.device.Expiry.IsZero() && !time.Now().Before(s.device.Expiry):
-		return nil, notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
-	}
-	return s.take(t, err)
-}
 
 func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 	var refused *refusal

@@ -1,0 +1,101 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// BeginOnDevice starts a sign-in that a person completes on another device. A client that has a
+// secret shows it there too (RFC 8628 section 3.1), where that is the host that tokens come from.
+func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Client, scopes []string) (*SignIn, error) {
+	s := c.start(at, who, scopes)
+	asking, extra := c.with(ctx), []oauth2.AuthCodeOption(nil)
+	switch {
+	case who.Secret.Empty() || !sameOrigin(at.DeviceURL, at.TokenURL):
+	case at.ClientAuth == "basic":
+		asking = c.as(ctx, &s.grant)
+	default:
+		extra = append(extra, oauth2.SetAuthURLParam("client_secret", who.Secret.Reveal()))
+	}
+	d, err := s.config.DeviceAuth(asking, extra...)
+	if err != nil {
+		return nil, notSignedIn(told(err))
+	}
+	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
+	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode
+	if !page(s.URL) || !shown(s.Code) {
+		return nil, notSignedIn(errors.New("the provider gave a code or a page that cannot be shown"))
+	}
+	if d.Interval != 0 { // a ticker takes no other
+		d.Interval = min(max(d.Interval, 1), longestInterval)
+	}
+	return s, nil
+}
+
+// as is with for a request that shows the client of a grant in its head.
+func (c *Connector) as(ctx context.Context, g *Grant) context.Context {
+	client := *c.o.Client
+	client.Transport = showing{client.Transport, g}
+	return context.WithValue(ctx, oauth2.HTTPClient, &client)
+}
+
+// showing adds the client of a grant to requests.
+type showing struct {
+	next http.RoundTripper // nil: the usual one
+	g    *Grant
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s showing) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := s.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	r = r.Clone(r.Context())
+	r.SetBasicAuth(url.QueryEscape(s.g.ClientID), url.QueryEscape(s.g.ClientSecret)) // RFC 6749 section 2.3.1
+	return next.RoundTrip(r)
+}
+
+// sameOrigin reports whether two addresses are of one scheme and host.
+func sameOrigin(a, b string) bool {
+	x, err := url.Parse(a)
+	y, other := url.Parse(b)
+	return err == nil && other == nil && x.Scheme == y.Scheme && strings.EqualFold(x.Host, y.Host)
+}
+
+// shown reports whether a text of a provider can be printed: one line of plain letters.
+func shown(text string) bool {
+	return text != "" && len(text) < 2000 && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// longestInterval is how many seconds a provider may have us wait between two questions: it may
+// say anything.
+const longestInterval = 60
+
+// page reports whether a person can be sent to an address that a provider gave: a page of the
+// web, or of this machine, and no file or script.
+func page(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.User == nil && shown(text) && guarded(text)
+}
+
+// Await waits until the person has agreed on the other device, or ctx ends. A grant that is
+// being given at that moment is taken.
+func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
+	t, err := s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded) && !s.device.Expiry.IsZero() && !time.Now().Before(s.device.Expiry):
+		return nil, notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
+	}
+	return s.take(t, err)
+}

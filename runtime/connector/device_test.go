@@ -1,0 +1,39 @@
+package connector
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A client with a secret shows it where a sign-in on another device begins, as it does for
+// tokens (RFC 8628 section 3.1): there, in the same way, and on no other host.
+func TestADeviceSignInShowsTheClient(t *testing.T) {
+	t.Parallel()
+	for style, want := range map[string]url.Values{
+		"basic": {"client_id": {"client-2"}, "scope": {"read"}, "basic": {"client-2:client-secret-2"}},
+		"post":  {"client_id": {"client-2"}, "scope": {"read"}, "client_secret": {"client-secret-2"}},
+	} {
+		r := newRig(t)
+		at := r.oauth()
+		at.ClientAuth = style
+		if _, err := r.BeginOnDevice(t.Context(), at, desktop, []string{"read"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.p.begun[0]; got.Encode() != want.Encode() {
+			t.Errorf("%s: %v", style, got)
+		}
+		at.TokenURL = strings.Replace(at.TokenURL, "127.0.0.1", "localhost", 1)
+		if _, err := r.BeginOnDevice(t.Context(), at, desktop, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.p.begun[1]; got.Has("client_secret") || got.Has("basic") {
+			t.Errorf("%s: another host is shown %v", style, got)
+		}
+		public := desktop
+		public.Secret = Client{}.Secret
+		if _, err := r.BeginOnDevice(t.Context(), r.oauth(), public, nil); err != nil || r.p.begun[2].Has("client_secret") || r.p.begun[2].Has("basic") {
+			t.Errorf("%s: a public client is shown as %v: %v", style, r.p.begun[2], err)
+		}
+	}
+}
