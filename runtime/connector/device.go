@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -91,11 +92,39 @@ func page(text string) bool {
 // being given at that moment is taken.
 func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
 	t, err := s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
+	for err != nil && ctx.Err() == nil && !s.expired() && passes(err) && s.failures < longestOutage {
+		s.failures++
+		s.device.Interval = min(2*cmp.Or(s.device.Interval, 5), longestInterval)
+		t, err = s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) && !s.device.Expiry.IsZero() && !time.Now().Before(s.device.Expiry):
+	case errors.Is(err, context.DeadlineExceeded) && s.expired():
 		return nil, notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
 	}
 	return s.take(t, err)
+}
+
+// longestOutage is how many failures of a provider a sign-in outlives, each after twice the pause.
+const longestOutage = 4
+
+// expired reports whether the code that a person was shown has ended.
+func (s *SignIn) expired() bool {
+	return !s.device.Expiry.IsZero() && !time.Now().Before(s.device.Expiry)
+}
+
+// passes reports whether an error of a provider may be gone in a moment: it was not reached, or
+// says nothing of the sign-in. What kimbap itself refuses stays refused.
+func passes(err error) bool {
+	var lost *url.Error
+	var said *oauth2.RetrieveError
+	var own *runtime.Error
+	if errors.As(err, &own) && own.Code != runtime.CodeUpstream {
+		return false
+	}
+	if errors.As(err, &said) {
+		return said.Response.StatusCode >= http.StatusInternalServerError || said.Response.StatusCode == http.StatusTooManyRequests
+	}
+	return errors.As(err, &lost)
 }

@@ -1,9 +1,12 @@
 package connector
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // A client with a secret shows it where a sign-in on another device begins, as it does for
@@ -35,5 +38,44 @@ func TestADeviceSignInShowsTheClient(t *testing.T) {
 		if _, err := r.BeginOnDevice(t.Context(), r.oauth(), public, nil); err != nil || r.p.begun[2].Has("client_secret") || r.p.begun[2].Has("basic") {
 			t.Errorf("%s: a public client is shown as %v: %v", style, r.p.begun[2], err)
 		}
+	}
+}
+
+// A provider that fails for a moment, while a person types the code, is asked again (RFC 8628
+// section 3.5), and not for ever.
+func TestADeviceSignInOutlivesAFailure(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(http.ResponseWriter){
+		"a connection's end": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"503":                func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"429":                func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.p.mu.Lock()
+			r.p.instead = func(w http.ResponseWriter, _ *http.Request) {
+				r.p.itself()
+				fail(w)
+			}
+			r.p.mu.Unlock()
+			if g, err := way.Await(t.Context()); err != nil || g.AccessToken != "access-token-1" {
+				t.Errorf("%+v %v", g, err)
+			}
+		})
+	}
+	r := newRig(t)
+	r.p.answer(http.StatusBadGateway, "")
+	way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way.failures = longestOutage - 1
+	if _, err := way.Await(t.Context()); runtime.AsError(err).Code != runtime.CodeUpstream || r.p.requests() != 2 {
+		t.Errorf("%v after %d", err, r.p.requests())
 	}
 }

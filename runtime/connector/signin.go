@@ -34,6 +34,7 @@ type SignIn struct {
 	verifier string
 	redirect string
 	device   *oauth2.DeviceAuthResponse
+	failures int // of the provider, while a person is on the other device
 	config   *oauth2.Config
 	used     atomic.Bool // a browser may come twice at once
 }
