@@ -43,9 +43,7 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 
 // as is with for a request that shows the client of a grant in its head.
 func (c *Connector) as(ctx context.Context, g *Grant) context.Context {
-	client := *c.o.Client
-	client.Transport = showing{client.Transport, g}
-	return context.WithValue(ctx, oauth2.HTTPClient, &client)
+	return c.through(ctx, showing{c.o.Client.Transport, g})
 }
 
 // showing adds the client of a grant to requests.

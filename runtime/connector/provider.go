@@ -116,14 +116,19 @@ func config(g *Grant) *oauth2.Config {
 
 // with has the provider asked by our client.
 func (c *Connector) with(ctx context.Context) context.Context {
-	return context.WithValue(ctx, oauth2.HTTPClient, c.o.Client)
+	return c.through(ctx, c.o.Client.Transport)
 }
 
 // heard is with for what a provider gives once: an answer that was asked for is waited for, as
 // long as any is, also if ctx ends meanwhile.
 func (c *Connector) heard(ctx context.Context) context.Context {
+	return c.through(ctx, toTheEnd{c.o.Client.Transport})
+}
+
+// through is with by another way than the usual one.
+func (c *Connector) through(ctx context.Context, way http.RoundTripper) context.Context {
 	client := *c.o.Client
-	client.Transport = toTheEnd{client.Transport}
+	client.Transport = plain{way}
 	return context.WithValue(ctx, oauth2.HTTPClient, &client)
 }
 

@@ -142,6 +142,16 @@ func TestOddLives(t *testing.T) {
 		`{"access_token":"t","expires_in":-5}`:                      time.Second,
 		`{"access_token":"t","expires_in":0}`:                       0,
 		`{"access_token":"t","expires_in":99999999999999}`:          longestLife * time.Second,
+		`{"access_token":"t","expires_in":99999999999999999999999}`: longestLife * time.Second,
+		`{"access_token":"t","expires_in":3600.0}`:                  time.Hour,
+		`{"access_token":"t","expires_in":3599.97}`:                 3599 * time.Second,
+		`{"access_token":"t","expires_in":3.6e3}`:                   time.Hour,
+		`{"access_token":"t","expires_in":"3600.5"}`:                time.Hour,
+		`{"access_token":"t","expires_in":0.5}`:                     time.Second,
+		`{"access_token":"t","expires_in":""}`:                      0,
+		`{"access_token":"t","expires_in":"never"}`:                 0,
+		`{"access_token":"t","expires_in":null}`:                    0,
+		`{"access_token":"t","expires_in":{"seconds":5}}`:           0,
 		`access_token=t&expires_in=28800&refresh_token=r&scope=a+b`: 8 * time.Hour,
 		`access_token=t&expires_in=99999999999999`:                  longestLife * time.Second,
 		`access_token=t&expires_in=-1`:                              time.Second,
@@ -174,6 +184,22 @@ func TestOddLives(t *testing.T) {
 		r.now.Advance(2 * time.Hour)
 		if got, err := use(t, r.Connector); err == nil {
 			t.Errorf("%q is taken: %.20q", got, token)
+		}
+	}
+}
+
+// A provider that says another type than it sends is understood: the refresh token that it took
+// is used, and without its answer the grant would be over.
+func TestAnAnswerOfAnotherType(t *testing.T) {
+	t.Parallel()
+	const object = `{"access_token":"t","refresh_token":"r","expires_in":60}`
+	for kind, body := range map[string]string{"text/plain; charset=utf-8": object, "application/x-www-form-urlencoded": " \r\n" + object, "text/html": object, "application/json;charset=UTF-8": "\ufeff" + object} {
+		r := newRig(t)
+		r.p.answer(http.StatusOK, body, "Content-Type", kind)
+		r.now.Advance(2 * time.Hour)
+		r.uses(t, "t")
+		if g := r.s.stored(t); g.RefreshToken != "r" || g.Expires.Sub(g.Obtained) != time.Minute {
+			t.Errorf("%s: %+v", kind, *g)
 		}
 	}
 }
