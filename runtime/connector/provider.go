@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/oauth2"
 )
@@ -85,10 +86,19 @@ func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 	if t.RefreshToken != "" {
 		g.RefreshToken = t.RefreshToken
 	}
-	if scopes, ok := t.Extra("scope").(string); ok && scopes != "" && len(scopes) <= longestScopes {
-		g.Scopes = strings.Fields(scopes)
+	if said, ok := t.Extra("scope").(string); ok && len(said) <= longestScopes {
+		if scopes := granted(said, g.Scopes); len(scopes) > 0 {
+			g.Scopes = scopes
+		}
 	}
 	return nil
+}
+
+// granted are the scopes that a provider says it has granted. Some part them by commas, which may
+// stand in a scope too (RFC 6749 section 3.3): in one that was asked for.
+func granted(said string, asked []string) []string {
+	commas := slices.ContainsFunc(asked, func(scope string) bool { return strings.Contains(scope, ",") })
+	return strings.FieldsFunc(said, func(r rune) bool { return unicode.IsSpace(r) || r == ',' && !commas })
 }
 
 // lives is for how many seconds a token is good; 0: the provider has not said. An answer in the

@@ -44,3 +44,25 @@ func TestAClientThatAProviderDoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// GitHub and Slack part the scopes that they grant by commas. They are asked for as single ones
+// at the next sign-in, unless scopes with commas were asked for.
+func TestScopesThatAreGrantedWithCommas(t *testing.T) {
+	t.Parallel()
+	for granted, want := range map[string]string{"repo,gist": "repo gist", "repo, gist": "repo gist", "repo gist": "repo gist", ",": "read"} {
+		r := newRig(t)
+		r.s.set(t, &Grant{TokenURL: r.p.URL + "/token", RefreshToken: "refresh-token-zero", Scopes: []string{"read"}}, 2)
+		r.p.answer(http.StatusOK, `{"access_token":"t","scope":"`+granted+`"}`)
+		r.uses(t, "t")
+		if got := strings.Join(r.s.stored(t).Scopes, " "); got != want {
+			t.Errorf("%s: %s", granted, got)
+		}
+	}
+	r := newRig(t)
+	r.s.set(t, &Grant{TokenURL: r.p.URL + "/token", RefreshToken: "refresh-token-zero", Scopes: []string{"mail:a,b"}}, 2)
+	r.p.answer(http.StatusOK, `{"access_token":"t","scope":"mail:a,b"}`)
+	r.uses(t, "t")
+	if got := r.s.stored(t).Scopes; len(got) != 1 || got[0] != "mail:a,b" {
+		t.Errorf("%q", got)
+	}
+}
