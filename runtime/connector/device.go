@@ -28,12 +28,12 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 	}
 	d, err := s.config.DeviceAuth(asking, extra...)
 	if err != nil {
-		return nil, notSignedIn(told(err))
+		return nil, s.notSignedIn(told(err))
 	}
 	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
 	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode
 	if !page(s.URL) || !shown(s.Code) {
-		return nil, notSignedIn(errors.New("the provider gave a code or a page that cannot be shown"))
+		return nil, s.notSignedIn(errors.New("the provider gave a code or a page that cannot be shown"))
 	}
 	if d.Interval != 0 { // a ticker takes no other
 		d.Interval = min(max(d.Interval, 1), longestInterval)
@@ -122,7 +122,7 @@ func passes(err error) bool {
 		return false
 	}
 	if errors.As(err, &said) {
-		return said.Response.StatusCode >= http.StatusInternalServerError || said.Response.StatusCode == http.StatusTooManyRequests
+		return (&refusal{status: said.Response.StatusCode, code: said.ErrorCode}).passes()
 	}
 	return errors.As(err, &lost)
 }

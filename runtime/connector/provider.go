@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ type refusal struct {
 
 // Error implements error.
 func (r *refusal) Error() string {
-	return fmt.Sprintf("the token endpoint answered %d %s", r.status, r.code)
+	return strings.TrimSuffix(fmt.Sprintf("the token endpoint answered %d %s", r.status, r.code), " ")
 }
 
 // What a provider says of a grant that it has ended, by RFC 6749 section 5.2 and at GitHub; and
@@ -66,7 +67,7 @@ func (c *Connector) exchange(ctx context.Context, g *Grant) (*Grant, error) {
 func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 	switch {
 	case !strings.EqualFold(t.Type(), "Bearer"):
-		return errors.New("the provider gave a token that is not of the type Bearer")
+		return errType
 	case !bearer(t.AccessToken):
 		return errors.New("the provider gave an access token that cannot stand in a request (RFC 6750 section 2.1)")
 	case len(t.RefreshToken) > longestToken || strings.ContainsFunc(t.RefreshToken, func(r rune) bool { return r < ' ' || r > '~' }):
@@ -186,7 +187,7 @@ func told(err error) error {
 	if !errors.As(err, &said) {
 		var own interface{ Timeout() bool }
 		if errors.As(err, &own) && own.Timeout() {
-			return context.DeadlineExceeded
+			return silent{}
 		}
 		return &unreadable{err}
 	}
@@ -203,13 +204,26 @@ func told(err error) error {
 	return r
 }
 
+// silent is of an answer that did not come.
+type silent struct{}
+
+// Error implements error.
+func (silent) Error() string { return "the token endpoint did not answer in time" }
+
+// Unwrap returns what it is an error of.
+func (silent) Unwrap() error { return context.DeadlineExceeded }
+
 // unreadable is an error on the way, or an answer that is none. What it quotes is kept for
 // errors.As alone.
 type unreadable struct{ err error }
 
 // Error implements error.
 func (u *unreadable) Error() string {
-	return "the token endpoint cannot be reached, or its answer cannot be read"
+	var way *url.Error
+	if errors.As(u.err, &way) {
+		return "the token endpoint cannot be reached"
+	}
+	return "the answer of the token endpoint cannot be read, or holds no token"
 }
 
 // Unwrap returns the cause.

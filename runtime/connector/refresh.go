@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -235,15 +234,11 @@ func (c *Connector) failed(at place, cause error) error {
 	if errors.As(cause, &told) && told.after > 0 {
 		pause = max(firstPause, min(told.after, longestWait))
 	}
-	advice := "try again in a moment"
-	if told != nil && slices.Contains(clientCodes, told.code) {
-		advice = "the provider does not take the client of this grant: the owner of this kimbap mends it there, or signs in anew: kimbap link SERVICE --client FILE"
-	}
 	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1)) // not all at once
 	f.until, f.times = c.o.Clock().Add(pause), f.times+1
 	f.err = &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: hint(cause, advice),
+		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: hint(cause, renewable(cause)),
 		RetryAfter: pause, Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, cause),
 	}
 	c.failing[at] = f

@@ -105,45 +105,18 @@ func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 		if err = told(err); errors.As(err, &refused) && slices.Contains([]string{"access_denied", "expired_token"}, refused.code) {
 			return nil, notGranted(refused.code)
 		}
-		return nil, notSignedIn(err)
+		if errors.Is(err, errOver) {
+			err = errCode
+		}
+		return nil, s.notSignedIn(err)
 	}
 	if err := s.grant.take(t, s.c.o.Clock()); err != nil {
-		return nil, notSignedIn(err)
+		return nil, s.notSignedIn(err)
 	}
 	for _, part := range s.grant.secrets() {
 		s.c.o.Keeper.Hide(part)
 	}
 	return &s.grant, nil
-}
-
-// notGranted is the error of a sign-in that ended without a grant. What the browser brought
-// may be anybody's: of it only a code of RFC 6749 section 4.1.2.1 is repeated.
-func notGranted(code string) *runtime.Error {
-	if !isCode(code) {
-		code = "no code came"
-	}
-	return &runtime.Error{
-		Code: runtime.CodeForbidden, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
-		Msg: "the provider granted nothing: " + code, Hint: "start again, and agree on the page of the provider",
-	}
-}
-
-func notSignedIn(cause error) error {
-	return &runtime.Error{
-		Code: runtime.CodeUpstream, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
-		Msg:  "the provider gave no token: " + cause.Error(),
-		Hint: hint(cause, "check the client's id and secret, and that this redirect address is registered for it; then start again"), Err: cause,
-	}
-}
-
-// hint is what helps: what kimbap itself says of the way to the provider, or else this. What is
-// wrong with a file of the home is the log's, since agents are shown it.
-func hint(cause error, otherwise string) string {
-	var own *runtime.Error
-	if errors.As(cause, &own) && own.Hint != "" && own.Code != runtime.CodeInvalidInput {
-		return own.Msg + ": " + own.Hint
-	}
-	return otherwise
 }
 
 // Renewed is a grant for a refresh token that was got elsewhere.
@@ -158,7 +131,7 @@ func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, 
 		return nil, used
 	}
 	if err != nil {
-		return nil, notSignedIn(err)
+		return nil, s.notSignedIn(err)
 	}
 	return g, nil
 }
