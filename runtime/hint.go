@@ -25,6 +25,20 @@ func Invalid(err error, fix string) error {
 	return &Error{Code: CodeInvalidInput, Msg: err.Error(), Hint: fix, Err: err}
 }
 
+// linkAny is the command for a credential whose keeper does not know which service it is for.
+const linkAny = "kimbap link SERVICE"
+
+// ofService names the service of a request in the command that its error advises.
+func ofService(err error, service string) error {
+	e, own := err.(*Error)
+	if !own || !strings.Contains(e.Hint, linkAny) {
+		return err
+	}
+	named := *e // which others are told of their service
+	named.Hint = strings.ReplaceAll(e.Hint, linkAny, "kimbap link "+service)
+	return &named
+}
+
 // Said is the text of an error for people: that a time was over, or a caller went away,
 // is said in our words and not in those of Go's context and net/http.
 func Said(err error) string {

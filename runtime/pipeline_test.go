@@ -325,3 +325,17 @@ func TestTheCallersTimeIsOver(t *testing.T) {
 		t.Errorf("%s at %s: %v", e.Code, e.Stage, err)
 	}
 }
+
+// Who keeps credentials knows their names alone; the command in what a caller hears is for the
+// service of its request.
+func TestAdviceNamesTheService(t *testing.T) {
+	kept := &runtime.Error{Code: runtime.CodeNoCredential, Msg: "it is over", Hint: "the owner signs in anew: kimbap link SERVICE --client FILE"}
+	s := &runtimetest.Stages{OnCredential: func(runtime.Tenant, *runtime.Auth) (runtime.Credential, error) { return runtime.Credential{}, kept }}
+	e := runtime.AsError(pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}))
+	if e.Hint != "the owner signs in anew: kimbap link "+runtimetest.Action().Service+" --client FILE" || e.Code != runtime.CodeNoCredential {
+		t.Errorf("%+v", e)
+	}
+	if !strings.Contains(kept.Hint, "SERVICE") {
+		t.Error("the error of all services was changed")
+	}
+}
