@@ -123,6 +123,9 @@ func (c *cli) sayLinked(l app.Linked) {
 	case l.Checked != "":
 		c.say("the key works: %s answered", l.Checked)
 	}
+	if l.Ends != nil {
+		c.say("warning: the provider gave nothing to renew this with, so it ends at %s; most give it for the scope offline_access, or for access_type: offline in params", l.Ends.Local().Format("2006-01-02 15:04:05"))
+	}
 }
 
 func newUnlinkCommand(c *cli) *cobra.Command {

@@ -102,7 +102,7 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("linked", "%s", orNone(s.Linked))
 	}
 	if len(s.Ended) > 0 {
-		line("", "the provider has ended the grant of %s", few(s.Ended))
+		line("", "the sign-in of %s is over", few(s.Ended))
 		line("", "fix: %s", s.EndedFix)
 	}
 	if len(s.Refused) > 0 {

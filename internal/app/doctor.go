@@ -125,7 +125,7 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}
 	if ended := a.SignIns().Ended(ctx); len(ended) > 0 {
-		return Finding{"credentials", "warn", "the provider has ended the grant of " + strings.Join(ended, ", "), refusedFix + ended[0]}
+		return Finding{"credentials", "warn", "the sign-in of " + strings.Join(ended, ", ") + " is over", refusedFix + ended[0]}
 	}
 	refused, err := a.refusedKeys(ctx)
 	if err == nil && len(refused) > 0 { // a trail that cannot be searched shows below

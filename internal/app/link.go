@@ -12,6 +12,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/keytrial"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -26,6 +27,8 @@ type Linked struct {
 	Installed []string `json:"installed,omitempty"`
 	Checked   string   `json:"checked,omitempty"` // the action that was tried
 	Problem   string   `json:"problem,omitempty"` // what it answered, "" when the key works
+
+	Ends *time.Time `json:"ends,omitempty"` // of a grant that nothing renews; nil: it is renewed, or has no end
 }
 
 // Link stores the credential of a service. The service is installed from the
@@ -71,10 +74,14 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	if err != nil {
 		return Linked{}, err
 	}
-	return Linked{
+	linked := Linked{
 		Service: service.Name, Secret: service.Auth.Ref, Version: version,
 		Hosts: hosts, Installed: installed, Checked: tried.Action, Problem: tried.Problem,
-	}, nil
+	}
+	if ends := connector.Ends(secret); !ends.IsZero() {
+		linked.Ends = &ends
+	}
+	return linked, nil
 }
 
 // noSecret is the error of a value that did not come.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/proxy/egress/egresstest"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -115,5 +118,43 @@ func TestAProviderBehindTheCompanysProxy(t *testing.T) {
 	}
 	if got := strings.Join(company.Targets(), " "); got != "login.notes.test:443 login.notes.test:443" {
 		t.Errorf("the proxy was asked for %s", got)
+	}
+}
+
+// A grant that nothing renews: whoever links it hears when it ends, and from then on status and
+// doctor say what to do.
+func TestASignInThatNothingRenews(t *testing.T) {
+	t.Parallel()
+	clock := runtimetest.NewClock()
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, mailService}, Clock: clock.Now})
+	owner := k.Open(t, "")
+	ends := clock.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	grant := connector.Grant{TokenURL: "https://login.notes.test/oauth/token", ClientID: "c", AccessToken: "a", Obtained: clock.Now().UTC(), Expires: ends}
+	secret, err := grant.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked, err := owner.Link(t.Context(), "mail", secret, false)
+	if err != nil || linked.Ends == nil || !linked.Ends.Equal(ends) {
+		t.Fatalf("%+v %v", linked, err)
+	}
+	told := func() (ended []string, finding app.Finding) {
+		s, err := owner.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range owner.Doctor(t.Context()) {
+			if f.Check == "credentials" {
+				finding = f
+			}
+		}
+		return s.Ended, finding
+	}
+	if ended, f := told(); len(ended) > 0 || f.State != "ok" {
+		t.Errorf("before its end: %v %+v", ended, f)
+	}
+	clock.Advance(time.Hour + time.Second)
+	if ended, f := told(); !slices.Equal(ended, []string{"mail"}) || f.State != "warn" || f.Fix != "kimbap link mail" || !strings.Contains(f.Said, "sign-in of mail is over") {
+		t.Errorf("after its end: %v %+v", ended, f)
 	}
 }

@@ -41,7 +41,7 @@ type Status struct {
 	DistrustFix string            `json:"distrusted_fix,omitempty"`
 	Refused     []string          `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
 	RefusedFix  string            `json:"refused_keys_fix,omitempty"`
-	Ended       []string          `json:"ended_grants,omitempty"` // services whose OAuth provider has ended the stored grant
+	Ended       []string          `json:"ended_grants,omitempty"` // services whose OAuth grant is over: its provider has ended it, or nothing renews it
 	EndedFix    string            `json:"ended_grants_fix,omitempty"`
 	Descriptors uint64            `json:"descriptor_limit"`
 	Tunnels     int               `json:"tunnel_limit"`

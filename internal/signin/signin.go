@@ -147,7 +147,7 @@ func (d Desk) Renew(ctx context.Context, of *Offer, who connector.Client, refres
 	return grant.Seal()
 }
 
-// Ended are the services whose provider has ended the grant that is stored, by name.
+// Ended are the services whose stored grant gives no token any more, by name.
 func (d Desk) Ended(ctx context.Context) (out []string) {
 	if d.Vault.Locked() || d.Connector == nil {
 		return nil

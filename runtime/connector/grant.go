@@ -136,6 +136,26 @@ func (g *Grant) secrets() (out []runtime.Secret) {
 	return out
 }
 
+// Ends is when a value that is a grant gives no token any more, as its provider gave nothing to renew
+// it with; zero for one that is renewed or has no end, and for any other value.
+func Ends(value runtime.Secret) time.Time {
+	if !IsGrant(value) {
+		return time.Time{}
+	}
+	g, err := open(value)
+	if err != nil {
+		return time.Time{}
+	}
+	return g.ends()
+}
+
+func (g *Grant) ends() time.Time {
+	if g.RefreshToken != "" {
+		return time.Time{}
+	}
+	return g.Expires
+}
+
 // good reports whether the access token can be used at a moment, with some time to spare: so
 // much at most, or that part of its life.
 func (g *Grant) good(now time.Time, spare time.Duration, part int) bool {

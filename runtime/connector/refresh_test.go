@@ -602,4 +602,27 @@ func TestAGrantThatDoesNotLast(t *testing.T) {
 	if r.p.requests() != 0 {
 		t.Error("the provider was asked")
 	}
+	if over, found, err := r.Over(t.Context(), "default", "google.token"); over || !found || err != nil {
+		t.Errorf("over before its end: %v %v %v", over, found, err)
+	}
+	if ends := Ends(r.s.values["google.token"]); !ends.Equal(g.Expires) {
+		t.Errorf("it ends at %v", ends)
+	}
+	r.now.Advance(time.Minute)
+	if over, _, err := r.Over(t.Context(), "default", "google.token"); !over || err != nil {
+		t.Errorf("not over after its end: %v", err)
+	}
+	g.Expires = time.Time{}
+	r.s.set(t, g, 3)
+	if over, _, err := r.Over(t.Context(), "default", "google.token"); over || err != nil || !Ends(r.s.values["google.token"]).IsZero() {
+		t.Errorf("one without an end is over: %v", err)
+	}
+	g.RefreshToken, g.Expires = "r", r.now.Now()
+	r.s.set(t, g, 4)
+	if over, _, err := r.Over(t.Context(), "default", "google.token"); over || err != nil || !Ends(r.s.values["google.token"]).IsZero() {
+		t.Errorf("one that is renewed is over: %v", err)
+	}
+	if !Ends(runtime.NewSecret("a token")).IsZero() {
+		t.Error("a value that is no grant ends")
+	}
 }

@@ -162,8 +162,8 @@ func returnsTo(g *Grant, at *runtime.OAuth) bool {
 	return err == nil && terr == nil && strings.EqualFold(there.Host, tokens.Host)
 }
 
-// Over reports whether the provider has ended a stored grant, and whether there is one. That is
-// no use of it.
+// Over reports whether a stored grant gives no token any more, since its provider has ended it or
+// nothing renews it, and whether there is one. That is no use of it.
 func (c *Connector) Over(ctx context.Context, tenant runtime.Tenant, name string) (over, found bool, err error) {
 	var g *Grant
 	var unread error
@@ -175,5 +175,9 @@ func (c *Connector) Over(ctx context.Context, tenant runtime.Tenant, name string
 	if err == nil {
 		err = unread
 	}
-	return err == nil && found && g.Over != "", found, err
+	if err != nil || !found {
+		return false, found, err
+	}
+	end := g.ends()
+	return g.Over != "" || !end.IsZero() && !c.o.Clock().Before(end), found, nil
 }
