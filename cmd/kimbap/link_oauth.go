@@ -47,7 +47,7 @@ func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, fil
 	if err != nil {
 		return runtime.Secret{}, false, err
 	}
-	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere})
+	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere, Less: c.sayLess})
 	return secret, err == nil, err
 }
 
@@ -75,6 +75,12 @@ func (c *cli) sayWhere(url, code, redirect string) {
 		fmt.Fprintln(c.out, url)
 	}
 	c.say("waiting for you; Ctrl-C ends it")
+}
+
+// sayLess tells a person what was not granted. The words are those of the service file, or the
+// person's own.
+func (c *cli) sayLess(scopes []string) {
+	c.say("warning: the provider does not name these scopes among those that it granted, so what needs them may be refused: %s", strings.Join(scopes, " "))
 }
 
 // oauthFile is a file of a client, or of a grant of elsewhere: as Google gives them, or plain.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,5 +157,44 @@ func TestASignInThatNothingRenews(t *testing.T) {
 	clock.Advance(time.Hour + time.Second)
 	if ended, f := told(); !slices.Equal(ended, []string{"mail"}) || f.State != "warn" || f.Fix != "kimbap link mail" || !strings.Contains(f.Said, "sign-in of mail is over") {
 		t.Errorf("after its end: %v %+v", ended, f)
+	}
+}
+
+// What the provider did not grant is told, in the words of the service file and of who signs in.
+func TestASignInThatGrantsLess(t *testing.T) {
+	t.Parallel()
+	said := atomic.Pointer[string]{}
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"a-token-of-here","refresh_token":"r","scope":"`+*said.Load()+`"}`)
+	}))
+	t.Cleanup(local.Close)
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", local.URL+"/token", 1)}})
+	owner := k.Open(t, "")
+	for _, step := range []struct {
+		granted string
+		asked   []string
+		want    string
+	}{
+		{"mail.read", nil, ""},
+		{`\u001b[31m-of-the-provider`, nil, "mail.read"},
+		{"mail.write", nil, "mail.read"}, // what was granted before is asked for, and not told
+		{"mail.read", []string{"mail.read", "mail.write"}, "mail.write"},
+	} {
+		said.Store(&step.granted)
+		s, err := owner.SignIns().For(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := ""
+		secret, err := owner.SignIns().SignIn(t.Context(), s, app.SignInOptions{
+			Client: app.OAuthClient{ID: "c"}, Scopes: step.asked, Show: comesBack(t), Less: func(scopes []string) { told = strings.Join(scopes, " ") },
+		})
+		if err == nil {
+			_, err = owner.Link(t.Context(), "mail", secret, false)
+		}
+		if err != nil || told != step.want {
+			t.Errorf("%s: without %q, %v", step.granted, told, err)
+		}
 	}
 }

@@ -93,6 +93,8 @@ type Options struct {
 	// Show tells the person where to agree; code is what is typed there, "" in a browser
 	// that comes back to redirect by itself.
 	Show func(url, code, redirect string)
+	// Less tells which scopes the provider did not grant; nil: nobody is told.
+	Less func(scopes []string)
 }
 
 // SignIn has a person sign in at the provider of a service, and returns the grant for
@@ -125,7 +127,8 @@ func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string)
 			return nil, err
 		}
 		o.Show(way.URL, way.Code, "")
-		return way.Await(ctx)
+		grant, err := way.Await(ctx)
+		return o.granted(of, way, grant, err)
 	}
 	back, err := connector.Listen(o.Port)
 	if err != nil {
@@ -135,7 +138,23 @@ func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string)
 	d.Expects(back.Addr())
 	way := d.Connector.Begin(of.oauth, o.Client, scopes, back.Redirect())
 	o.Show(way.URL, "", back.Redirect())
-	return back.Wait(ctx, way)
+	grant, err := back.Wait(ctx, way)
+	return o.granted(of, way, grant, err)
+}
+
+// granted says what a grant lacks of what was asked for: in words of the service file or the person,
+// not in those that a provider called its scopes by before.
+func (o Options) granted(of *Offer, way *connector.SignIn, grant *connector.Grant, err error) (*connector.Grant, error) {
+	if err != nil || o.Less == nil {
+		return grant, err
+	}
+	less := slices.DeleteFunc(way.Withheld(grant), func(scope string) bool {
+		return !slices.Contains(of.oauth.Scopes, scope) && !slices.Contains(o.Scopes, scope)
+	})
+	if len(less) > 0 {
+		o.Less(less)
+	}
+	return grant, nil
 }
 
 // Renew returns the grant of a refresh token that was got elsewhere. It is renewed at once.

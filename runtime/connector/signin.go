@@ -96,6 +96,21 @@ func otherIssuer() error {
 	}
 }
 
+// ofIdentity are scopes that many providers take and do not name among those that they grant (OpenID
+// Connect Core sections 5.4 and 11).
+var ofIdentity = []string{"openid", "offline_access", "profile", "email", "address", "phone"}
+
+// Withheld are the scopes that a sign-in asked for and its grant does not name: a person may agree
+// to some of them only, and a provider may not know one.
+func (s *SignIn) Withheld(g *Grant) (out []string) {
+	for _, scope := range s.config.Scopes {
+		if !slices.Contains(g.Scopes, scope) && !slices.Contains(ofIdentity, scope) {
+			out = append(out, scope)
+		}
+	}
+	return out
+}
+
 // ErrForeign is of a callback that no sign-in of ours is waiting for.
 var ErrForeign = errors.New("the callback is not of the sign-in that is under way")
 

@@ -180,3 +180,22 @@ func TestWhatHelpsAgainstARefusedRenewal(t *testing.T) {
 		}
 	}
 }
+
+// A person may agree to a part of what is asked for, and hears what is missing; scopes that
+// providers take without naming them are not.
+func TestScopesThatAreNotGranted(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{`"read write"`: "", `"read"`: "write", `"openid read"`: "write", `""`: "", "null": ""} {
+		r := newRig(t)
+		way := r.Begin(r.oauth(), desktop, []string{"openid", "read", "write", "offline_access"}, "http://127.0.0.1:1/callback")
+		at, _ := url.Parse(way.URL)
+		r.p.answer(http.StatusOK, `{"access_token":"t","scope":`+said+`}`)
+		g, err := way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {at.Query().Get("state")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(way.Withheld(g), " "); got != want {
+			t.Errorf("%s: without %q", said, got)
+		}
+	}
+}
