@@ -55,12 +55,13 @@ func isCode(text string) bool {
 // exchange has a grant renewed. A provider that gives no new refresh token leaves the old one
 // in force (RFC 6749 section 6).
 func (c *Connector) exchange(ctx context.Context, g *Grant) (*Grant, error) {
+	asked := c.o.Clock() // its life counts from before the answer
 	t, err := config(g).TokenSource(c.with(ctx), &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
 	if err != nil {
 		return nil, told(err)
 	}
 	next := *g
-	return &next, next.take(t, c.o.Clock())
+	return &next, next.take(t, asked)
 }
 
 // take puts what a provider gave into a grant.

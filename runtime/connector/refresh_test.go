@@ -204,6 +204,26 @@ func TestAnAnswerOfAnotherType(t *testing.T) {
 	}
 }
 
+// A lifetime counts from when it was given, and a provider may take its time to say it: at the
+// latest from when it was asked.
+func TestALifeCountsFromTheQuestion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.now.Advance(2 * time.Hour)
+	asked := r.now.Now()
+	r.p.mu.Lock()
+	r.p.instead = func(w http.ResponseWriter, _ *http.Request) {
+		r.now.Advance(8 * time.Second)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"access_token":"t","expires_in":10}`)
+	}
+	r.p.mu.Unlock()
+	r.uses(t, "t")
+	if g := r.s.stored(t); !g.Expires.Equal(asked.Add(10 * time.Second)) {
+		t.Errorf("until %v, asked at %v", g.Expires, asked)
+	}
+}
+
 // A clock that was set back says nothing of a token's end: it is renewed, not used for a day.
 func TestAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
