@@ -28,8 +28,8 @@ func Invalid(err error, fix string) error {
 // linkAny is the command for a credential whose keeper does not know which service it is for.
 const linkAny = "kimbap link SERVICE"
 
-// ofService names the service of a request in the command that its error advises.
-func ofService(err error, service string) error {
+// OfService names a service in the command that an error about its credential advises.
+func OfService(err error, service string) error {
 	e, own := err.(*Error)
 	if !own || !strings.Contains(e.Hint, linkAny) {
 		return err

@@ -134,7 +134,7 @@ func (p *Pipeline) credential(ctx context.Context, call *Call, rec *Record) erro
 		c = Credential{}
 	}
 	call.Credential, rec.Version = c, c.Version
-	return ofService(err, rec.Action.Service)
+	return OfService(err, rec.Action.Service)
 }
 
 // begin opens the record of a request.

@@ -56,6 +56,9 @@ func (c *cli) keyInHand(ctx context.Context, a *app.App, s *app.SignInOffer, nam
 	what := "key for " + name
 	switch {
 	case s == nil && (f.given() || f.token):
+		if e := runtime.AsError(a.Known(name)); e != nil {
+			return runtime.Secret{}, usage(e.Hint, "%s", e.Msg)
+		}
 		return runtime.Secret{}, usage("kimbap link "+runtime.Quote(name), "the key of %s is no OAuth grant: it is given, not signed in for", name)
 	case s == nil:
 		return c.readSecret(ctx, file, what)

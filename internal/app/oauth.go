@@ -8,6 +8,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/connector"
+	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // providerTimeout is how long a provider may take for one answer.
@@ -51,6 +52,17 @@ const (
 	GrantGiven = connector.Given
 	GrantAlive = connector.Alive
 )
+
+// Known is an error where no service of that name is installed or in the catalogue.
+func (a *App) Known(name string) error {
+	if _, ok := a.Services().Service(name); ok {
+		return nil
+	}
+	if _, err := catalog.Read(name); err == nil {
+		return nil
+	}
+	return a.unknownService(name)
+}
 
 // SignIns gets the keys of services by a sign-in, and gives back what was granted.
 func (a *App) SignIns() signin.Desk { return a.signInsOf(a.tenant) }

@@ -161,7 +161,7 @@ func (o Options) granted(of *Offer, way *connector.SignIn, grant *connector.Gran
 func (d Desk) Renew(ctx context.Context, of *Offer, who connector.Client, refresh runtime.Secret) (runtime.Secret, error) {
 	grant, err := d.Connector.Renewed(ctx, of.oauth, who, refresh)
 	if err != nil {
-		return runtime.Secret{}, err
+		return runtime.Secret{}, runtime.OfService(err, of.Service)
 	}
 	return grant.Seal()
 }
