@@ -29,10 +29,10 @@ services are known too, and their keys are kept apart. The key is first tried wi
 read: one that the service refuses is not stored, and the previous one stays.
 
 For a service with an OAuth sign-in (gmail, google-calendar), link prints an address to
-open in a browser, or with --device a code to type on another device. You register the
-OAuth client at the provider yourself. kimbap seals what the provider grants, and
-renews the access token by itself. A grant from elsewhere (JSON with client_id,
-client_secret and refresh_token) can be piped in.`,
+open in a browser, or with --device, where the provider has that, a code to type on
+another device. You register the OAuth client at the provider yourself. kimbap seals
+what the provider grants, and renews the access token by itself. A grant from elsewhere
+(JSON with client_id, client_secret and refresh_token) can be piped in.`,
 		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -121,6 +121,13 @@ func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret,
 
 // agreed is what the person has agreed to, in a browser or on another device.
 func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string) (*connector.Grant, error) {
+	if o.Device && !of.Device {
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential,
+			Msg:  "nobody can sign in for " + of.Service + " on another device: its service file has no device_url",
+			Hint: "leave --device out; for a browser on another machine add --port 8910 here, and there: ssh -L 8910:127.0.0.1:8910 HOST",
+		}
+	}
 	if o.Device {
 		way, err := d.Connector.BeginOnDevice(ctx, of.oauth, o.Client, scopes)
 		if err != nil {
