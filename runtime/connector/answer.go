@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 )
 
@@ -90,4 +91,32 @@ func wholeSeconds(value json.RawMessage) (int64, bool) {
 		return 1, true
 	}
 	return int64(min(max(seconds, -1), longestLife)), true
+}
+
+// naming adds the resource that a token is for to the question for it (RFC 8707 section 2.2).
+type naming struct {
+	next     http.RoundTripper // nil: the usual one
+	resource string            // "": none
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := n.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	if n.resource == "" || r.Body == nil {
+		return next.RoundTrip(r)
+	}
+	form, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	form = append(form, "&resource="+url.QueryEscape(n.resource)...)
+	r = r.Clone(r.Context())
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(form)), nil } // for a kept connection that has ended
+	r.Body, _ = r.GetBody()
+	r.ContentLength = int64(len(form))
+	return next.RoundTrip(r)
 }

@@ -18,7 +18,7 @@ import (
 // secret shows it there too (RFC 8628 section 3.1), where that is the host that tokens come from.
 func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Client, scopes []string) (*SignIn, error) {
 	s := c.start(at, who, scopes)
-	asking, extra := c.with(ctx), []oauth2.AuthCodeOption(nil)
+	asking, extra := c.through(ctx, c.o.Client.Transport), further(at)
 	switch {
 	case who.Secret.Empty() || !sameOrigin(at.DeviceURL, at.TokenURL):
 	case at.ClientAuth == "basic":
@@ -89,11 +89,11 @@ func page(text string) bool {
 // Await waits until the person has agreed on the other device, or ctx ends. A grant that is
 // being given at that moment is taken.
 func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
-	t, err := s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
+	t, err := s.config.DeviceAccessToken(s.c.heard(ctx, &s.grant), s.device)
 	for err != nil && ctx.Err() == nil && !s.expired() && passes(err) && s.failures < longestOutage {
 		s.failures++
 		s.device.Interval = min(2*cmp.Or(s.device.Interval, 5), longestInterval)
-		t, err = s.config.DeviceAccessToken(s.c.heard(ctx), s.device)
+		t, err = s.config.DeviceAccessToken(s.c.heard(ctx, &s.grant), s.device)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:

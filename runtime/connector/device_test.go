@@ -14,8 +14,8 @@ import (
 func TestADeviceSignInShowsTheClient(t *testing.T) {
 	t.Parallel()
 	for style, want := range map[string]url.Values{
-		"basic": {"client_id": {"client-2"}, "scope": {"read"}, "basic": {"client-2:client-secret-2"}},
-		"post":  {"client_id": {"client-2"}, "scope": {"read"}, "client_secret": {"client-secret-2"}},
+		"basic": {"client_id": {"client-2"}, "scope": {"read"}, "access_type": {"offline"}, "basic": {"client-2:client-secret-2"}},
+		"post":  {"client_id": {"client-2"}, "scope": {"read"}, "access_type": {"offline"}, "client_secret": {"client-secret-2"}},
 	} {
 		r := newRig(t)
 		at := r.oauth()

@@ -26,6 +26,7 @@ type Grant struct {
 	Obtained     time.Time `json:"obtained,omitzero"`
 	Expires      time.Time `json:"expires,omitzero"` // of the access token; zero: the provider has not said
 	Scopes       []string  `json:"scopes,omitempty"`
+	Resource     string    `json:"resource,omitempty"`       // that each token is asked for (RFC 8707); "": the provider decides
 	Previous     string    `json:"previous_token,omitempty"` // the access token of before, which an API may take still
 	PreviousEnds time.Time `json:"previous_ends,omitzero"`   // zero: the provider has not said
 	Spent        bool      `json:"spent,omitempty"`          // an API has refused the access token before its end

@@ -56,7 +56,7 @@ func isCode(text string) bool {
 // in force (RFC 6749 section 6).
 func (c *Connector) exchange(ctx context.Context, g *Grant) (*Grant, error) {
 	asked := c.o.Clock() // its life counts from before the answer
-	t, err := config(g).TokenSource(c.with(ctx), &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
+	t, err := config(g).TokenSource(c.with(ctx, g), &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
 	if err != nil {
 		return nil, told(err)
 	}
@@ -126,18 +126,18 @@ func config(g *Grant) *oauth2.Config {
 	return &oauth2.Config{ClientID: g.ClientID, ClientSecret: g.ClientSecret, Scopes: g.Scopes, Endpoint: oauth2.Endpoint{TokenURL: g.TokenURL, AuthStyle: style}}
 }
 
-// with has the provider asked by our client.
-func (c *Connector) with(ctx context.Context) context.Context {
-	return c.through(ctx, c.o.Client.Transport)
+// with has the provider of a grant asked by our client.
+func (c *Connector) with(ctx context.Context, g *Grant) context.Context {
+	return c.through(ctx, naming{c.o.Client.Transport, g.Resource})
 }
 
 // heard is with for what a provider gives once: an answer that was asked for is waited for, as
 // long as any is, also if ctx ends meanwhile.
-func (c *Connector) heard(ctx context.Context) context.Context {
-	return c.through(ctx, toTheEnd{c.o.Client.Transport})
+func (c *Connector) heard(ctx context.Context, g *Grant) context.Context {
+	return c.through(ctx, toTheEnd{naming{c.o.Client.Transport, g.Resource}})
 }
 
-// through is with by another way than the usual one.
+// through has the provider asked by our client, by another way than the usual one.
 func (c *Connector) through(ctx context.Context, way http.RoundTripper) context.Context {
 	client := *c.o.Client
 	client.Transport = plain{way}

@@ -44,6 +44,11 @@ func (c *Connector) start(at *runtime.OAuth, who Client, scopes []string) *SignI
 	s := &SignIn{c: c, grant: Grant{
 		TokenURL: at.TokenURL, RevokeURL: at.RevokeURL, ClientID: who.ID, ClientSecret: who.Secret.Reveal(), ClientAuth: at.ClientAuth, Scopes: scopes,
 	}}
+	for _, f := range at.Params {
+		if f.Name == "resource" {
+			s.grant.Resource = f.Text
+		}
+	}
 	for _, part := range s.grant.secrets() {
 		c.o.Keeper.Hide(part)
 	}
@@ -59,12 +64,16 @@ func (c *Connector) Begin(at *runtime.OAuth, who Client, scopes []string, redire
 	_, _ = rand.Read(state[:]) // never fails since Go 1.24
 	s.state, s.verifier, s.redirect = base64.RawURLEncoding.EncodeToString(state[:]), oauth2.GenerateVerifier(), redirect
 	s.config.RedirectURL, s.issuer = redirect, at.Issuer
-	extra := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(s.verifier)}
-	for _, f := range at.Params {
-		extra = append(extra, oauth2.SetAuthURLParam(f.Name, f.Text))
-	}
-	s.URL = s.config.AuthCodeURL(s.state, extra...)
+	s.URL = s.config.AuthCodeURL(s.state, append(further(at), oauth2.S256ChallengeOption(s.verifier))...)
 	return s
+}
+
+// further are the parameters that a service file has for the beginning of a sign-in.
+func further(at *runtime.OAuth) (out []oauth2.AuthCodeOption) {
+	for _, f := range at.Params {
+		out = append(out, oauth2.SetAuthURLParam(f.Name, f.Text))
+	}
+	return out
 }
 
 // Finish takes what the browser came back with, once, and returns the grant. An answer that
@@ -82,7 +91,7 @@ func (s *SignIn) Finish(ctx context.Context, q url.Values) (*Grant, error) {
 	if q.Has("error") || len(q["code"]) != 1 || q.Get("code") == "" {
 		return nil, notGranted(q.Get("error"))
 	}
-	t, err := s.config.Exchange(s.c.heard(ctx), q.Get("code"), oauth2.VerifierOption(s.verifier))
+	t, err := s.config.Exchange(s.c.heard(ctx, &s.grant), q.Get("code"), oauth2.VerifierOption(s.verifier))
 	return s.take(t, err)
 }
 
