@@ -5,6 +5,7 @@
 #   make agents real coding agents behind kimbap run, for the night
 #   make browsers real browsers there, for the night
 #   make servers  real servers as upstreams, for the night
+#   make signins  sign-ins at a certified OpenID provider, for the night
 #   make containers  the files of examples/containers with Docker itself, for the night
 #   make wine   kimbap.exe and the tests that differ on Windows, for the night
 SHELL := /bin/bash
@@ -13,7 +14,7 @@ export CGO_ENABLED ?= 0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PACKAGES := ./...
 
-.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents browsers servers containers wine bettertls specs dist dist-twice ci clean
+.PHONY: build run demo setup test soak race race-built lint others fuzz bench agents browsers servers signins containers wine bettertls specs dist dist-twice ci clean
 
 build: bin/kimbap
 
@@ -79,7 +80,7 @@ lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet $(PACKAGES)
 	$(GO) vet -tags bench ./cmd/kimbap
-	$(GO) vet -tags agents,browsers,servers ./cmd/kimbap
+	$(GO) vet -tags agents,browsers,servers,signins ./cmd/kimbap
 	$(GO) vet -tags specs ./services/openapi
 	cd examples/demo && $(GO) vet ./...
 	cd .ci/vet && $(GO) vet .
@@ -136,6 +137,14 @@ servers:
 	@command -v nginx >/dev/null && command -v apache2 >/dev/null && command -v caddy >/dev/null && command -v haproxy >/dev/null || \
 	  apt-get install -y --no-install-recommends nginx-light apache2 caddy haproxy
 	$(GO) test -tags servers -count=1 -timeout 10m -v -run RealServers ./cmd/kimbap
+
+# For the night: sign-ins in a browser and on another device at oidc-provider, as npm has it today,
+# on loopback and in a folder that goes again; then many processes renew a grant that a second use
+# of its refresh token would end.
+signins:
+	@prefix=$$(mktemp -d) && trap 'rm -rf '"$$prefix" EXIT && \
+	  npm install --no-audit --no-fund --silent --prefix "$$prefix" oidc-provider && \
+	  SIGNINS_MODULES="$$prefix" $(GO) test -tags signins -count=1 -timeout 10m -v -run SignInsAtARealProvider ./cmd/kimbap
 
 # For the night: docker build, docker compose, docker run with the words of
 # `kimbap env --shell docker` and the devcontainer tool over examples/containers, with an
