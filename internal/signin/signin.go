@@ -114,7 +114,7 @@ func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret,
 		}
 	}
 	if err != nil {
-		return runtime.Secret{}, err
+		return runtime.Secret{}, runtime.OfService(err, of.Service)
 	}
 	return grant.Seal()
 }

@@ -66,7 +66,7 @@ func (s *SignIn) notSignedIn(cause error) error {
 	var refused *refusal
 	switch {
 	case errors.Is(cause, errType):
-		advice = noProof
+		advice = "kimbap sends plain bearer tokens, with no DPoP, MAC or the like: allow this client those at the provider; one that you have is stored by kimbap link SERVICE --token"
 	case errors.Is(cause, errCode):
 		advice = "start again, and agree at once; if it comes back, the provider may demand DPoP or another proof, which kimbap does not do"
 	case !errors.As(cause, &refused):

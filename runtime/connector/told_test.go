@@ -128,7 +128,7 @@ func TestWhatHelpsAgainstARefusedCode(t *testing.T) {
 	way := r.Begin(r.oauth(), desktop, nil, "http://127.0.0.1:1/callback")
 	at, _ := url.Parse(way.URL)
 	_, err := way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {at.Query().Get("state")}})
-	advises(t, "DPoP", err, "not of the type Bearer", "DPoP")
+	advises(t, "DPoP", err, "not of the type Bearer", "DPoP", "kimbap link SERVICE --token")
 	device := r.oauth()
 	device.DeviceURL = r.p.URL + "/nowhere"
 	if _, err = r.BeginOnDevice(t.Context(), device, desktop, nil); err == nil || strings.Contains(runtime.AsError(err).Hint, "redirect") {
