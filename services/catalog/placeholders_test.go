@@ -50,6 +50,14 @@ func accepted() map[string]string {
 		"TWILIO_AUTH_TOKEN":    `^\w{32}$`,
 		"TWINE_PASSWORD":       `^pypi-[\w-]+$`,
 		"ASANA_ACCESS_TOKEN":   `^2/\d+/\d+:\w+$`,
+
+		// What MCP servers read, and end without: server-github and github-mcp-server,
+		// server-gitlab, @hubspot/mcp-server, @sentry/mcp-server, slack-mcp-server.
+		"GITHUB_PERSONAL_ACCESS_TOKEN": `^gh[pos]_\w+$`,
+		"GITLAB_PERSONAL_ACCESS_TOKEN": `^glpat-[\w-]{20,}$`,
+		"PRIVATE_APP_ACCESS_TOKEN":     `^pat-\w+-\w+$`,
+		"SENTRY_ACCESS_TOKEN":          `^sntryu_\w+$`,
+		"SLACK_MCP_XOXB_TOKEN":         `^xoxb-`,
 	}
 }
 
