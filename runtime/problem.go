@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,7 +49,7 @@ func (e *Error) Problem() Problem {
 type told struct {
 	Problem
 	Message string `json:"message"`
-	Error   any    `json:"error"` // a toldError, or its message for a client that prints what is there
+	Error   any    `json:"error"` // a toldError, or what the asker's API has there
 }
 
 type toldError struct {
@@ -68,38 +67,13 @@ func (p *Problem) Said() string {
 	return text
 }
 
-// Asker is what the form of a refusal depends on of whoever is refused. The zero Asker has said
-// nothing of himself.
-type Asker struct{ accept, agent []string }
-
-// AskerOf reads it from the head of a request, and keeps nothing else of that.
-func AskerOf(header http.Header) Asker { return Asker{header["Accept"], header["User-Agent"]} }
-
-// ofRegistry reports whether it is npm, pnpm or Yarn, all of which name npm. A registry's error
-// is a text, and npm prints whatever stands there.
-func (a Asker) ofRegistry() bool {
-	return slices.ContainsFunc(a.agent, func(text string) bool { return strings.HasPrefix(text, "npm/") || strings.Contains(text, " npm/") })
-}
-
-// kind is the type of a refusal. Who asks for JSON, and does not name that of problems, often
-// reads nothing else and shows an empty error.
-func (a Asker) kind() string {
-	kinds := strings.ToLower(strings.Join(a.accept, ","))
-	if strings.Contains(kinds, "json") && !strings.Contains(kinds, "problem+json") {
-		return "application/json"
-	}
-	return ProblemType
-}
-
 // WriteProblem answers w with the error: status, Kimbap-Error header with the
 // same text for clients that hide the body, Retry-After where it is known.
 func WriteProblem(w http.ResponseWriter, e *Error, asker Asker) {
 	p := e.Problem()
 	said := p.Said()
 	form := told{Problem: p, Message: said, Error: toldError{Code: p.Code, Message: said}}
-	if asker.ofRegistry() {
-		form.Error = said
-	}
+	asker.suit(&form)
 	body, err := json.Marshal(form)
 	if err != nil { // cannot be: Problem holds strings and numbers
 		body = []byte("{}")

@@ -70,7 +70,10 @@ the code.
 
 For the clients of other APIs the body says detail and hint once more, as ` + "`message`" + ` and as
 ` + "`error.message`" + `: most of them show one of the two. A request whose ` + "`Accept`" + ` asks for JSON,
-but not for ` + "`application/problem+json`" + `, gets the same body as ` + "`application/json`" + `.
+but not for ` + "`application/problem+json`" + `, gets the same body as ` + "`application/json`" + `. To clients of
+Anthropic (` + "`Anthropic-Version`" + `) and Google (` + "`X-Goog-Api-Key`" + `, ` + "`X-Goog-Api-Client`" + `) that body is an
+error of theirs: ` + "`type`" + ` is ` + "`error`" + ` and ` + "`error.type`" + ` the nearest of Anthropic's kinds, or ` + "`error.code`" + `
+the HTTP status and ` + "`error.status`" + ` the nearest of Google's. ` + "`code`" + ` is kimbap's in all of them.
 
 The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
 that is used instead. REST, scripts over HTTP and the daemon differ in two cases:

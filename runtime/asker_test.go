@@ -1,0 +1,66 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// The Vercel AI SDK shows the message of an error that has the form of its vendor's, with
+// the types and the literals of that, and says "Forbidden" of any other.
+func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
+	anthropic, google := http.Header{"Anthropic-Version": {"2023-06-01"}}, http.Header{"X-Goog-Api-Key": {"k"}}
+	for _, c := range []struct {
+		header      http.Header
+		code        runtime.Code
+		kind        string
+		inner       string // error.type or error.status
+		number      bool   // error.code is one
+		description string
+	}{
+		{anthropic, runtime.CodeForbidden, "error", "permission_error", false, "Anthropic's client is denied"},
+		{anthropic, runtime.CodeApprovalPending, "error", "permission_error", false, "Anthropic's client waits for a person"},
+		{anthropic, runtime.CodeRateLimited, "error", "rate_limit_error", false, "Anthropic's client is too fast"},
+		{anthropic, runtime.CodeAmbiguousTarget, "error", "invalid_request_error", false, "Anthropic's client is not understood"},
+		{anthropic, runtime.CodeUnauthenticated, "error", "authentication_error", false, "Anthropic's client is nobody"},
+		{anthropic, runtime.CodeUpstream, "error", "api_error", false, "Anthropic cannot be reached"},
+		{google, runtime.CodeForbidden, "", "PERMISSION_DENIED", true, "Google's client is denied"},
+		{google, runtime.CodeRateLimited, "", "RESOURCE_EXHAUSTED", true, "Google's client is too fast"},
+		{google, runtime.CodeInvalidInput, "", "INVALID_ARGUMENT", true, "Google's client is not understood"},
+		{google, runtime.CodeUnauthenticated, "", "UNAUTHENTICATED", true, "Google's client is nobody"},
+		{google, runtime.CodeTimeout, "", "DEADLINE_EXCEEDED", true, "Google is slow"},
+		{google, runtime.CodeInternal, "", "INTERNAL", true, "kimbap has a fault"},
+		{google, runtime.CodeVaultLocked, "", "UNAVAILABLE", true, "kimbap is locked"},
+		{http.Header{"X-Goog-Api-Client": {"gl-node/24"}}, runtime.CodeForbidden, "", "PERMISSION_DENIED", true, "a client of Google's other APIs is denied"},
+		{http.Header{"Authorization": {"Bearer k"}}, runtime.CodeForbidden, "", "", false, "any other is denied"},
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: c.code, Msg: "no", Hint: "ask"}, runtime.AskerOf(c.header))
+		var p struct {
+			Type   string
+			Status int
+			Code   runtime.Code
+			Error  struct {
+				Type, Status, Message string
+				Code                  any
+			}
+		}
+		if kind := w.Header().Get("Content-Type"); (kind == "application/json") != (c.inner != "") {
+			t.Errorf("%s: as %s", c.description, kind)
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		number, isNumber := p.Error.Code.(float64)
+		switch {
+		case p.Code != c.code, p.Status != w.Code, p.Error.Message != "kimbap: no (ask)", p.Error.Type+p.Error.Status != c.inner,
+			c.kind != "" && p.Type != c.kind, c.kind == "" && !strings.HasPrefix(p.Type, "https://kimbap.run/errors#"),
+			isNumber != c.number, isNumber && int(number) != w.Code:
+			t.Errorf("%s: %s", c.description, w.Body)
+		}
+	}
+}
