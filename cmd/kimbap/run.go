@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,7 +86,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 	c.env = append(c.env, "KIMBAP_HOME="+home) // for a kimbap that the program starts, wherever it starts it
 	a, err := c.open(ctx, app.Options{Create: true, Slot: "run", StartLocked: true})
 	if err != nil {
-		return err
+		return c.nested(err, o.Command)
 	}
 	defer func() {
 		if cerr := a.Close(); err == nil {
@@ -103,6 +104,20 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		return childExit(code)
 	}
 	return nil
+}
+
+// nested says of a run in a run that it is needless: an agent behind kimbap run starts its MCP
+// servers as its settings say, which may be those of an agent that is not.
+func (c *cli) nested(err error, command []string) error {
+	var e *runtime.Error
+	if !errors.As(err, &e) || e.Reason != runtime.ReasonNoHome || !(app.Home{Dir: c.homeDir()}).Covered() {
+		return err
+	}
+	return &failure{
+		what: "this is a program of kimbap run already, and so is what it starts", why: because(e), exit: exitOf(e),
+		fix: "without kimbap: " + strings.Join(command, " ") + "\n" +
+			"whatever starts that must pass on the variables of the run (HTTPS_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE and the placeholders)",
+	}
 }
 
 func isolateCovers(o *app.RunOptions) error {

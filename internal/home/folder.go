@@ -198,6 +198,9 @@ func (f Folder) Create() (bool, error) {
 	return fresh, nil
 }
 
+// Covered reports whether `kimbap run` lies over the home, so that this is a program of a run.
+func (f Folder) Covered() bool { return covered(f.Dir) }
+
 // covered reports whether a folder looks as what `kimbap run` lays over one: an empty one in which
 // nobody may write. Others may lie on a disk that is mounted read-only.
 func covered(dir string) bool {
