@@ -26,6 +26,7 @@ var addresses = map[string]string{
 	"npm.acme.example":   "93.184.216.18",
 	"s3.acme.example":    "93.184.216.19",
 	"api.stripe.com":     "93.184.216.20",
+	"mcp.shop.example":   "93.184.216.21",
 	"example.com":        "93.184.216.34",
 }
 
