@@ -42,6 +42,7 @@ type conn struct {
 	silent   atomic.Int64 // since when no request is served, of system.Moment; 0 while one is; closing
 	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
 	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
+	uploads  atomic.Bool  // and in the middle of a body that can be read
 	ending   *atomic.Bool // the proxy is
 }
 

@@ -2,17 +2,17 @@ package proxy
 
 import (
 	"io"
-	"net"
-	"sync/atomic"
 	"time"
 )
 
-// How long and for how many bytes a connection that ends is still read from.
+// How long and for how many bytes a connection that ends is still read from: any, and one
+// whose client is in the middle of a body.
 const (
-	hangUpTime  = 500 * time.Millisecond // without a byte, or in all while the proxy ends
-	hangUpPause = 2 * time.Second        // between two bytes: its client is in the middle of something
-	hangUpMost  = 30 * time.Second       // in all
-	hangUpBytes = 1 << 30
+	hangUpTime  = 500 * time.Millisecond // without a byte, or in all
+	hangUpBytes = 8 << 20
+	uploadPause = 2 * time.Second // between two bytes
+	uploadTime  = 30 * time.Second
+	uploadBytes = 1 << 30
 )
 
 // hangUp closes the connection such that the client can still read the answer,
@@ -20,14 +20,14 @@ const (
 func (r *relay) hangUp() {
 	defer func() { _ = r.c.Close() }()
 	if r.ctx.Err() == nil && closeWrite(r.c.Conn) == nil {
-		outlast(r.c.Conn, r.br, &r.s.relays.draining)
+		r.c.outlast(r.br)
 	}
 }
 
 // drain does that for a connection that net/http ends.
 func (c *conn) drain() {
 	if closeWrite(c.Conn) == nil {
-		outlast(c.Conn, c.Conn, c.ending)
+		c.outlast(c.Conn)
 	}
 }
 
@@ -35,23 +35,25 @@ func (c *conn) drain() {
 // nobody has read is a reset, which takes from the client what it has not got yet. Many read
 // no answer before they have sent all of their body, among them Python's and so its SDKs:
 // they would lose a refusal, and the reason with it.
-func outlast(c net.Conn, from io.Reader, ending *atomic.Bool) {
-	begun := time.Now()
-	pause, buf := hangUpTime, make([]byte, 16<<10)
-	for took := 0; took < hangUpBytes; {
-		most := hangUpMost
-		if ending.Load() {
-			most = hangUpTime
+func (c *conn) outlast(from io.Reader) {
+	begun, pause, most := time.Now(), hangUpTime, hangUpBytes
+	if c.uploads.Load() {
+		most = uploadBytes
+	}
+	buf := make([]byte, 16<<10)
+	for took := 0; took < most; {
+		left := hangUpTime - time.Since(begun)
+		if c.uploads.Load() && !c.ending.Load() {
+			left += uploadTime - hangUpTime
 		}
-		left := most - time.Since(begun)
 		if left <= 0 {
 			return
 		}
-		_ = c.SetReadDeadline(time.Now().Add(min(pause, left)))
+		_ = c.Conn.SetReadDeadline(time.Now().Add(min(pause, left)))
 		n, err := from.Read(buf)
 		if err != nil {
 			return
 		}
-		took, pause = took+n, hangUpPause
+		took, pause = took+n, uploadPause
 	}
 }

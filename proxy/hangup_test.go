@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // A client that reads no answer before it has sent its whole body gets it all the same,
@@ -39,6 +43,39 @@ func TestWhoSendsAllFirstGetsTheAnswer(t *testing.T) {
 					t.Errorf("%s, says that the connection ends: %t", resp.Status, resp.Close)
 				}
 				inside.ended()
+			})
+		}
+	}
+}
+
+// What is malformed is not read for long: no end of it is awaited.
+func TestWhatIsMalformedIsNotHeardOut(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []Engine{EngineRelay, EngineStd} {
+		for name, request := range map[string][2]string{
+			"head": {"GET /open HTTP/1.1\r\nHost: api.good.test\r\n", "X-Field: " + strings.Repeat("x", 16<<10) + "\r\n"},
+			"body": {"POST /open HTTP/1.1\r\nHost: api.good.test\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n", strings.Repeat("x", 16<<10)},
+		} {
+			t.Run(string(engine)+", "+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, func(o *Options, st *stages) {
+					o.Engine = engine
+					st.execute = func(_ context.Context, call *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+						_, err := io.ReadAll(call.Request.Raw.Body)
+						return runtime.Result{}, err
+					}
+				})
+				inside := r.open("api.good.test:443")
+				inside.send(request[0])
+				const most = 24 << 20 // the sockets of both sides hold some of it
+				for sent := 0; ; sent += len(request[1]) {
+					if _, err := inside.Write([]byte(request[1])); err != nil {
+						return
+					}
+					if sent > most {
+						t.Fatalf("%d bytes were taken", sent)
+					}
+				}
 			})
 		}
 	}

@@ -264,6 +264,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 		r.watch.end()
 		if b != nil {
 			more = b.finish(a) && more
+			r.c.uploads.Store(b.goesOn())
 		}
 	}()
 	h, header, order, err := parseWhole(raw, r.s.o.Limits.HeaderFields)

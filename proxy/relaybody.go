@@ -26,6 +26,7 @@ type inbound struct {
 	mu     sync.Mutex // reading
 	body   *http1.Body
 	failed bool
+	broken bool      // it is malformed
 	end    time.Time // when all of it must be there; zero: it may take as long as it moves
 }
 
@@ -77,6 +78,7 @@ func (b *inbound) read(p []byte) (int, error) {
 		b.failed = true
 	}
 	if errors.Is(err, http1.ErrChunks) {
+		b.broken = true
 		err = badChunks(err)
 	}
 	return n, err
@@ -104,6 +106,9 @@ func (b *inbound) finish(a *relayed) bool {
 	}
 	return b.skip()
 }
+
+// goesOn reports whether more of the body may come, after finish.
+func (b *inbound) goesOn() bool { return !b.ended.Load() && !b.broken }
 
 // outlasts reports whether more of the body may be to come than finish reads, so that
 // the connection ends with the answer. The client is told so (RFC 9110 section

@@ -269,7 +269,9 @@ func (o *responder) finish(err error) {
 		o.refuse(&runtime.Error{Code: runtime.CodeInternal, Stage: runtime.StageExecute, Msg: "the backend gave no answer"})
 	}
 	if o.taken == nil && (o.close || o.body.last()) {
-		connOf(o.r.Context()).lingers.Store(true)
+		c := connOf(o.r.Context())
+		c.uploads.Store(o.body != nil && o.body.guard.fault() == nil)
+		c.lingers.Store(true)
 	}
 }
 
