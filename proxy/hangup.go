@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"io"
+	"bufio"
 	"time"
 )
 
@@ -27,7 +27,7 @@ func (r *relay) hangUp() {
 // drain does that for a connection that net/http ends.
 func (c *conn) drain() {
 	if closeWrite(c.Conn) == nil {
-		c.outlast(c.Conn)
+		c.outlast(bufio.NewReaderSize(c.Conn, relayBuffer))
 	}
 }
 
@@ -35,12 +35,11 @@ func (c *conn) drain() {
 // nobody has read is a reset, which takes from the client what it has not got yet. Many read
 // no answer before they have sent all of their body, among them Python's and so its SDKs:
 // they would lose a refusal, and the reason with it.
-func (c *conn) outlast(from io.Reader) {
+func (c *conn) outlast(from *bufio.Reader) {
 	begun, pause, most := time.Now(), hangUpTime, hangUpBytes
 	if c.uploads.Load() {
 		most = uploadBytes
 	}
-	buf := make([]byte, 16<<10)
 	for took := 0; took < most; {
 		left := hangUpTime - time.Since(begun)
 		if c.uploads.Load() && !c.ending.Load() {
@@ -50,10 +49,10 @@ func (c *conn) outlast(from io.Reader) {
 			return
 		}
 		_ = c.Conn.SetReadDeadline(time.Now().Add(min(pause, left)))
-		n, err := from.Read(buf)
-		if err != nil {
+		if _, err := from.Peek(1); err != nil {
 			return
 		}
+		n, _ := from.Discard(from.Buffered())
 		took, pause = took+n, uploadPause
 	}
 }
