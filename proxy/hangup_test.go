@@ -80,3 +80,31 @@ func TestWhatIsMalformedIsNotHeardOut(t *testing.T) {
 		}
 	}
 }
+
+// Nor is a body that had its time: whoever drips it keeps no connection by going on.
+func TestADripIsNotHeardOut(t *testing.T) {
+	t.Parallel()
+	for _, engine := range []Engine{EngineRelay, EngineStd} {
+		t.Run(string(engine), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *Options, _ *stages) {
+				o.Engine, o.Limits.BodyTimeout = engine, 300*time.Millisecond
+			})
+			inside := r.open("api.good.test:443")
+			inside.send("POST /judged HTTP/1.1\r\nHost: api.good.test\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n[")
+			stop := drip(inside, "1,")
+			inside.refused(504, runtime.CodeTimeout)
+			stop()
+			const most = 100 // 5 s of the 30 that an upload may take
+			for dripped := 0; ; dripped++ {
+				if _, err := inside.Write([]byte("1,")); err != nil {
+					return
+				}
+				if dripped == most {
+					t.Fatal("the connection goes on")
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+}

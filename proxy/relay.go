@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -256,6 +257,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	}
 	a := &relayed{r: r, left: -1}
 	var b *inbound
+	var ended error
 	defer func() {
 		if p := recover(); p != nil {
 			r.panicked(a, p)
@@ -264,7 +266,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 		r.watch.end()
 		if b != nil {
 			more = b.finish(a) && more
-			r.c.uploads.Store(b.goesOn())
+			r.c.uploads.Store(b.goesOn() && !errors.Is(ended, os.ErrDeadlineExceeded)) // it had its time
 		}
 	}()
 	h, header, order, err := parseWhole(raw, r.s.o.Limits.HeaderFields)
@@ -295,7 +297,8 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	defer p.leave() // also when enter panics
 	a.upgrading = p.enter(r.ctx, asked{method: h.method, target: h.target, host: h.host})
 	r.watch.begin(b)
-	a.finish(r.s.send(r.ctx, req, a))
+	ended = r.s.send(r.ctx, req, a)
+	a.finish(ended)
 	return !a.close && a.taken == nil && r.ctx.Err() == nil
 }
 

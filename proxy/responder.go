@@ -270,7 +270,7 @@ func (o *responder) finish(err error) {
 	}
 	if o.taken == nil && (o.close || o.body.last()) {
 		c := connOf(o.r.Context())
-		c.uploads.Store(o.body != nil && o.body.guard.fault() == nil)
+		c.uploads.Store(o.body != nil && o.body.guard.fault() == nil && !errors.Is(err, os.ErrDeadlineExceeded))
 		c.lingers.Store(true)
 	}
 }
