@@ -7,6 +7,7 @@ type attempt struct {
 	err  error
 	h1   chan *link // holds the connection when it speaks HTTP/1.1, for the first to take it
 	wire chan *wire // holds that for a caller of HTTP/1.1
+	peer *peer      // the connection when it speaks HTTP/2
 
 	waiting, left int // who came and who left before they took anything; the pool's lock guards them
 }

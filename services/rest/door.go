@@ -122,7 +122,7 @@ func (d *door) open(ctx context.Context, authority string) (*link, error) {
 		d.pool.noteH1(o)
 		return l, nil
 	}
-	if err := d.pool.adopt(o, l); err != nil {
+	if _, err := d.pool.adopt(o, l); err != nil {
 		return nil, err
 	}
 	return nil, errSpeaksH2

@@ -26,6 +26,7 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	request, err := x.message.request(httptrace.WithClientTrace(ctx, trace), &x.sent, true)
 	if err != nil { // cannot be: the message was checked; the stream goes back with the connection
 		c.SetDoNotReuse()
+		c.greet()
 		return nil, false, err
 	}
 	c.ask()

@@ -5,18 +5,14 @@ package rest
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 
-	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services/rest/outbox"
 )
 
 // Bounds of one HTTP/2 connection to an upstream. The windows are what may
@@ -57,33 +53,6 @@ type pool struct {
 	swept   time.Time
 }
 
-// peer is one HTTP/2 connection.
-type peer struct {
-	*http2.ClientConn
-	address string
-	private bool
-	asked   atomic.Int32 // requests that wait for the head of their answer
-	crowd   atomic.Int64 // when there were several of them, of system.Moment; 0: never
-}
-
-// crowdLasts is how long several requests at a time are taken to go on.
-const crowdLasts = 10 * time.Millisecond
-
-// ask counts a request until it is answered.
-func (c *peer) ask() {
-	if c.asked.Add(1) > 1 {
-		c.crowd.Store(system.Moment(time.Now()))
-	}
-}
-
-func (c *peer) answered() { c.asked.Add(-1) }
-
-// crowded reports whether several requests are under way, or were just now.
-func (c *peer) crowded() bool {
-	at := c.crowd.Load()
-	return at != 0 && system.Moment(time.Now())-at < int64(crowdLasts)
-}
-
 // way is where a request goes: to a peer that keeps a stream for it, or over
 // HTTP/1.1, with a connection that was just dialled when there is one.
 type way struct {
@@ -114,33 +83,45 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 // HTTP/2 also where HTTP/1.1 is required.
 func (p *pool) find(ctx context.Context, o origin, grpc bool) (way, error) {
 	const dials = 4 // a server that takes no stream on a new connection takes none on the next
-	for try := 0; ; try++ {
-		w, dial := p.look(ctx, o, grpc)
-		if dial == nil {
+	var last *attempt
+	for vain := 0; ; {
+		w, next := p.look(ctx, o, grpc)
+		if next == nil {
 			return w, nil
 		}
-		if try == dials {
-			p.part(dial)
+		if last != nil && !p.bore(last) {
+			vain++
+		}
+		if last = next; vain == dials {
+			p.part(next)
 			return way{}, errors.New("the upstream takes no streams on a new connection")
 		}
 		select {
-		case <-dial.done:
+		case <-next.done:
 		case <-ctx.Done():
-			p.part(dial)
+			p.part(next)
 			return way{}, ctx.Err()
 		}
-		if dial.err != nil {
-			return way{}, dial.err
+		if next.err != nil {
+			return way{}, next.err
 		}
 		select {
-		case fresh := <-dial.h1:
+		case fresh := <-next.h1:
 			return way{fresh: fresh}, nil
 		default:
 		}
 	}
 }
 
-// look returns the way that is known, or the dial to wait for.
+// bore reports whether an attempt that has ended brought a connection that took a stream.
+func (p *pool) bore(a *attempt) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return a.peer != nil && a.peer.bore
+}
+
+// look returns the way that is known, or the attempt to wait for: a dial, or the settings
+// of a connection that is new.
 func (p *pool) look(ctx context.Context, o origin, grpc bool) (way, *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,10 +130,17 @@ func (p *pool) look(ctx context.Context, o origin, grpc bool) (way, *attempt) {
 	if !grpc && k.heeded(now) {
 		return way{}, nil
 	}
+	var new *peer
 	for _, peer := range k.peers {
-		if peer.ReserveNewRequest() {
+		if peer.waits() {
+			new = peer
+		} else if peer.ReserveNewRequest() {
+			peer.reserved()
 			return way{peer: peer}, nil
 		}
+	}
+	if new != nil {
+		return way{}, new.settings
 	}
 	if len(k.peers) == 0 && !k.h1.IsZero() {
 		k.h1 = now
@@ -185,30 +173,11 @@ func (p *pool) introduce(ctx context.Context, o origin, a *attempt) (err error) 
 	case err != nil:
 		return err
 	case conn.protocol == protocolH2:
-		return p.adopt(o, conn)
+		a.peer, err = p.adopt(o, conn)
+		return err
 	}
 	p.noteH1(o)
 	a.h1 <- conn
-	return nil
-}
-
-// adopt makes a connection that chose HTTP/2 one of the origin's.
-func (p *pool) adopt(o origin, conn *link) error {
-	own := &peer{address: conn.address, private: conn.private}
-	closing := &closing{Conn: outbox.New(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own) }}
-	cc, err := p.transport.NewClientConn(closing)
-	if err != nil {
-		_ = closing.Close()
-		return err
-	}
-	own.ClientConn = cc
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.known(o)
-	k.h1 = time.Time{}
-	if !closing.closed() {
-		k.peers = append(k.peers, own)
-	}
 	return nil
 }
 
@@ -311,37 +280,4 @@ func (p *pool) close() {
 			_ = c.ClientConn.Close()
 		}
 	}
-}
-
-// closing is a connection that says when it was closed.
-type closing struct {
-	net.Conn
-	then func()
-	mu   sync.Mutex
-	done bool
-}
-
-// Read implements [net.Conn], for a goroutine of golang.org/x/net.
-func (c *closing) Read(p []byte) (n int, err error) {
-	defer runtime.Contain(&err)
-	return c.Conn.Read(p)
-}
-
-// Close implements [net.Conn]. The caller may hold locks of the connection's
-// owner, so that the pool hears of it from another goroutine.
-func (c *closing) Close() error {
-	c.mu.Lock()
-	first := !c.done
-	c.done = true
-	c.mu.Unlock()
-	if first {
-		go c.then()
-	}
-	return c.Conn.Close()
-}
-
-func (c *closing) closed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.done
 }

@@ -18,6 +18,8 @@ import (
 func (w *world) judge(k *apptest.Kimbap) {
 	w.t.Helper()
 	trail := w.trail(k)
+	w.mu.Lock() // upstreams may still hear of what was left
+	defer w.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(w.all)) {
 		x := w.all[id]
 		wrong := append(x.wrongAnswer(), x.wrongRequest()...)

@@ -42,7 +42,11 @@ type incoming struct {
 
 func (w *world) serveH2(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(2 * patience))
-	f, err := http2test.Server(c, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 20})
+	f, err := http2test.Silent(c)
+	if err == nil {
+		time.Sleep(w.greetsAfter()) // requests may come before the settings
+		err = f.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 20})
+	}
 	if err != nil {
 		_ = c.Close()
 		return
@@ -60,6 +64,15 @@ func (w *world) serveH2(c net.Conn) {
 	})
 	u.serving.Wait()
 	u.s.over(c)
+}
+
+// greetsAfter is how long an upstream is silent on its next connection.
+func (w *world) greetsAfter() (d time.Duration) {
+	w.note(func() {
+		w.conns++
+		d = pick(generator{newSource(w.seed, w.conns+300)}, 0, 0, 2*time.Millisecond, 20*time.Millisecond)
+	})
+	return d
 }
 
 func (u *upstreamH2) read() {
@@ -284,7 +297,9 @@ func (u *upstreamH2) after(in *incoming, id uint32) error {
 	if err := u.s.flush(); err != nil {
 		return err
 	}
-	if !in.at.whole && x.q.framing != noBody && p.reset { // RFC 9113 section 8.1: no more of the body is wanted
+	var whole bool
+	u.w.note(func() { whole = in.at.whole })
+	if !whole && x.q.framing != noBody && p.reset { // RFC 9113 section 8.1: no more of the body is wanted
 		u.s.put(func() error { return u.s.WriteRSTStream(id, http2.ErrCodeNo) })
 	}
 	if p.leaves == stays {

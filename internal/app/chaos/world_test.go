@@ -72,6 +72,7 @@ type world struct {
 	hung   []string
 	guests int // requests of the full house that have arrived
 	odd    []string
+	conns  uint64 // of HTTP/2 to the upstream
 
 	recorded map[string]bool // ids of requests, by the judge
 }

@@ -45,9 +45,15 @@ func Client(conn net.Conn, settings ...http2.Setting) (*Frames, error) {
 
 // Server waits for a client to begin, and says its settings.
 func Server(conn net.Conn, settings ...http2.Setting) (*Frames, error) {
+	f, err := Silent(conn)
+	return f, errors.Join(err, f.WriteSettings(settings...))
+}
+
+// Silent is [Server] that has not said its settings yet.
+func Silent(conn net.Conn) (*Frames, error) {
 	f := newFrames(conn)
 	_, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface)))
-	return f, errors.Join(err, f.WriteSettings(settings...))
+	return f, err
 }
 
 // Next is a stream that no other call has returned. It is for clients.
