@@ -70,7 +70,7 @@ func (w *world) serveH2(c net.Conn) {
 func (w *world) greetsAfter() (d time.Duration) {
 	w.note(func() {
 		w.conns++
-		d = pick(generator{newSource(w.seed, w.conns+300)}, 0, 0, 2*time.Millisecond, 20*time.Millisecond)
+		d = pick(generator{newSource(w.seed, w.conns+300)}, 0, 0, 500*time.Microsecond, time.Millisecond, 3*time.Millisecond, 20*time.Millisecond)
 	})
 	return d
 }
