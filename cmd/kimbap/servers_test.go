@@ -31,7 +31,7 @@ var servers = map[string]struct {
 	start  []string
 }{
 	"nginx": {`daemon off; pid DIR/pid; error_log DIR/log; events {}
-		http { access_log off; types { text/plain txt; } gzip on; gzip_types text/plain; keepalive_requests 7;
+		http { access_log off; types { text/plain txt; } gzip on; gzip_types text/plain; keepalive_requests 7; http2_max_concurrent_streams 3;
 			client_body_temp_path DIR/body; proxy_temp_path DIR/temp;
 			server { listen ADDR ssl http2; ssl_certificate DIR/both.pem; ssl_certificate_key DIR/both.pem; root DIR/www;
 				client_max_body_size 2m; location /app/ { proxy_pass http://APP/; proxy_buffering off; } } }`,
@@ -138,6 +138,8 @@ func application(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		time.Sleep(100 * time.Millisecond) // the server passes this on
 		panic(http.ErrAbortHandler)
+	case "/slow":
+		time.Sleep(100 * time.Millisecond)
 	case "/none":
 		w.WriteHeader(http.StatusNoContent)
 	case "/heads":
@@ -196,6 +198,10 @@ func TestRealServers(t *testing.T) {
 						t.Errorf("%s %q %s\nthrough: %d %s%s\ndirect: %v", e.path, e.args, version, through.code, through.stdout, through.stderr, direct)
 					}
 				}
+			}
+			burst := h.exec(t, env, "", "curl", "-sS", "-m", "20", "--http2", "-Z", "--parallel-max", "60", "-w", "%{http_code}\n", "https://api.github.com/app/slow?[1-60]")
+			if n := strings.Count(burst.stdout, "200\n"); n != 60 {
+				t.Errorf("of 60 requests at a time %d were answered\n%s%s", n, burst.stdout, burst.stderr)
 			}
 		})
 	}
