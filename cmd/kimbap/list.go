@@ -49,6 +49,8 @@ func (c *cli) sayAvailable(list []app.Available) error {
 			key = "not known"
 		case !*s.Linked:
 			key = c.atHome("no key: kimbap link " + s.Name)
+		case s.SignInOver:
+			key = c.atHome("sign-in over: kimbap link " + s.Name)
 		}
 		rows = append(rows, []string{s.Name, s.Description, fmt.Sprint(s.Actions), s.Scope, s.Source, key})
 	}

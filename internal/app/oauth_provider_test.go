@@ -122,8 +122,8 @@ func TestAProviderBehindTheCompanysProxy(t *testing.T) {
 	}
 }
 
-// A grant that nothing renews: whoever links it hears when it ends, and from then on status and
-// doctor say what to do.
+// A grant that nothing renews: whoever links it hears when it ends, and from then on status, the
+// list of services and doctor say what to do.
 func TestASignInThatNothingRenews(t *testing.T) {
 	t.Parallel()
 	clock := runtimetest.NewClock()
@@ -151,12 +151,30 @@ func TestASignInThatNothingRenews(t *testing.T) {
 		}
 		return s.Ended, finding
 	}
+	over := func() (out []string) {
+		list, err := owner.ListAvailable(t.Context())
+		if err != nil || len(list) != 2 {
+			t.Fatal(list, err)
+		}
+		for _, s := range list {
+			if s.SignInOver {
+				out = append(out, s.Name)
+			}
+		}
+		return out
+	}
+	if listed := over(); len(listed) > 0 {
+		t.Errorf("listed as over before its end: %v", listed)
+	}
 	if ended, f := told(); len(ended) > 0 || f.State != "ok" {
 		t.Errorf("before its end: %v %+v", ended, f)
 	}
 	clock.Advance(time.Hour + time.Second)
 	if ended, f := told(); !slices.Equal(ended, []string{"mail"}) || f.State != "warn" || f.Fix != "kimbap link mail" || !strings.Contains(f.Said, "sign-in of mail is over") {
 		t.Errorf("after its end: %v %+v", ended, f)
+	}
+	if listed := over(); !slices.Equal(listed, []string{"mail"}) {
+		t.Errorf("listed as over after its end: %v", listed)
 	}
 }
 

@@ -17,7 +17,7 @@ type (
 
 // toolbox is what there is to use here.
 func (a *App) toolbox() toolbox.Box {
-	return toolbox.Box{Home: a.home, Services: a.services, Asks: a.asks, HasKey: a.hasKey, Project: a.projectFiles}
+	return toolbox.Box{Home: a.home, Services: a.services, Asks: a.asks, HasKey: a.hasKey, Over: a.SignIns().Over, Project: a.projectFiles}
 }
 
 // hasKey reports whether a tenant's credential is stored and has not expired.

@@ -175,17 +175,21 @@ func (d Desk) Renew(ctx context.Context, of *Offer, who connector.Client, refres
 
 // Ended are the services whose stored grant gives no token any more, by name.
 func (d Desk) Ended(ctx context.Context) (out []string) {
-	if d.Vault.Locked() || d.Connector == nil {
-		return nil
-	}
 	for _, s := range d.Services.Services() {
-		if s.Auth == nil || s.Auth.OAuth == nil {
-			continue
-		}
-		if over, _, err := d.Connector.Over(ctx, d.Tenant, s.Auth.Ref); err == nil && over { // a vault that cannot be read shows elsewhere
+		if d.Over(ctx, d.Tenant, s) {
 			out = append(out, s.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Over reports whether the grant that a tenant has for a service is stored and gives no token
+// any more.
+func (d Desk) Over(ctx context.Context, tenant runtime.Tenant, s *services.Service) bool {
+	if s.Auth == nil || s.Auth.OAuth == nil || d.Vault.Locked() || d.Connector == nil {
+		return false
+	}
+	over, _, err := d.Connector.Over(ctx, tenant, s.Auth.Ref)
+	return err == nil && over // a vault that cannot be read shows elsewhere
 }

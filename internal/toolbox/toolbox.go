@@ -28,6 +28,7 @@ type Box struct {
 
 	Asks    func(who *runtime.Principal, action *runtime.Action) bool                         // whether policy asks a person first
 	HasKey  func(ctx context.Context, tenant runtime.Tenant, credential string) (bool, error) // whether a tenant's is stored and good; an error: nobody knows
+	Over    func(ctx context.Context, tenant runtime.Tenant, service *services.Service) bool  // whether its sign-in is stored and gives no token any more
 	Project func() []string                                                                   // the files of the repository's services
 }
 
@@ -40,8 +41,9 @@ type Available struct {
 	Scope       string   `json:"scope"`  // global: of the home; project: of the repository
 	Actions     int      `json:"actions"`
 	Aliases     []string `json:"aliases,omitempty"`
-	Linked      *bool    `json:"linked"`    // a key is stored, or none is needed; null: the store does not answer
-	NeedsKey    bool     `json:"needs_key"` // it works with a key of the vault
+	Linked      *bool    `json:"linked"`                 // a key is stored, or none is needed; null: the store does not answer
+	NeedsKey    bool     `json:"needs_key"`              // it works with a key of the vault
+	SignInOver  bool     `json:"sign_in_over,omitempty"` // what is stored is a sign-in that gives no token any more
 }
 
 // Available lists the services that a principal can use, and where each is from.
@@ -60,6 +62,7 @@ func (b Box) Available(ctx context.Context, who *runtime.Principal) []Available 
 		out = append(out, Available{
 			Name: s.Name, Description: s.Description, Version: s.Version, Source: b.sourceOf(s), Scope: b.scopeOf(s),
 			Actions: n, Aliases: s.Aliases, Linked: b.linked(ctx, who, s), NeedsKey: needsKey(s),
+			SignInOver: b.Over(ctx, who.Tenant, s),
 		})
 	}
 	return out

@@ -35,6 +35,7 @@ func box(t *testing.T) toolbox.Box {
 		HasKey: func(_ context.Context, tenant runtime.Tenant, ref string) (bool, error) {
 			return tenant == "acme" && ref == "notes.token", nil
 		},
+		Over:    func(context.Context, runtime.Tenant, *services.Service) bool { return false },
 		Project: func() []string { return nil },
 	}
 }
