@@ -130,17 +130,17 @@ func (p *pool) look(ctx context.Context, o origin, grpc bool) (way, *attempt) {
 	if !grpc && k.heeded(now) {
 		return way{}, nil
 	}
-	var new *peer
+	var young *peer
 	for _, peer := range k.peers {
 		if peer.waits() {
-			new = peer
+			young = peer
 		} else if peer.ReserveNewRequest() {
 			peer.reserved()
 			return way{peer: peer}, nil
 		}
 	}
-	if new != nil {
-		return way{}, new.settings
+	if young != nil {
+		return way{}, young.settings
 	}
 	if len(k.peers) == 0 && !k.h1.IsZero() {
 		k.h1 = now
