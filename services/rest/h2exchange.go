@@ -31,7 +31,7 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	}
 	c.ask()
 	resp, err = c.RoundTrip(request)
-	c.answered()
+	c.answered(ctx.Err() != nil)
 	early.close()
 	if err != nil {
 		return nil, unprocessed(err), err

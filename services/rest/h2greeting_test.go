@@ -3,8 +3,11 @@ package rest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/proxy/http2/http2test"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -162,4 +166,41 @@ func TestOneRequestBeforeTheSettings(t *testing.T) {
 	}
 	equal(t, "connections", len(conns), 2)
 	close(heads)
+}
+
+// Of a connection that says nothing in the time of a whole answer nothing is expected any more:
+// who waited for its settings does not wait as long again, one after the other.
+func TestAConnectionThatSaysNothing(t *testing.T) {
+	var conns atomic.Int32
+	all := handled(0, func(http.ResponseWriter, *http.Request) {})
+	serve := all.H2
+	all.H2 = func(c net.Conn) {
+		if conns.Add(1) > 1 {
+			serve(c)
+			return
+		}
+		_, _ = io.Copy(io.Discard, c)
+	}
+	r := newRig(t, all, func(o *rest.Options) { o.HeaderTimeout = 2 * time.Second })
+	r.proto = "HTTP/2.0"
+	first := make(chan error)
+	go func() {
+		_, _, err := r.do(t, r.call("GET", "/"))
+		first <- err
+	}()
+	runtimetest.Eventually(t, "the first connection", func() bool { return conns.Load() == 1 })
+	var others sync.WaitGroup
+	for range 5 {
+		others.Go(func() {
+			if _, _, err := r.do(t, r.call("GET", "/")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	runtimetest.Eventually(t, "the others wait", func() bool { return dialsAwaited() == 5 })
+	if err := <-first; err == nil {
+		t.Error("no error of a connection that says nothing")
+	}
+	others.Wait()
+	equal(t, "connections", conns.Load(), 2)
 }

@@ -91,10 +91,16 @@ func (c *peer) ask() {
 	}
 }
 
-// answered is told of its end, which lets in the next one if it came before the settings.
-func (c *peer) answered() {
+// answered is told of its end. If it came before the settings, and its caller had not left,
+// they never will, and the others go to another connection; else it is the turn of the next.
+func (c *peer) answered(left bool) {
 	c.asked.Add(-1)
-	if c.greeted.Load() {
+	switch {
+	case c.greeted.Load():
+		return
+	case !left:
+		c.SetDoNotReuse()
+		c.greet()
 		return
 	}
 	c.pool.mu.Lock()
