@@ -31,7 +31,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix} {
+				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix, &s.RenewFix} {
 					*fix = c.atHome(*fix)
 				}
 				return c.show(s, func() { c.sayStatus(s) })
@@ -108,6 +108,10 @@ func (c *cli) sayStatus(s *app.Status) {
 	if len(s.Refused) > 0 {
 		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
 		line("", "fix: %s", s.RefusedFix)
+	}
+	if len(s.Unrenewed) > 0 {
+		line("", "the provider gave no new token when one was last wanted, today: %s", few(s.Unrenewed))
+		line("", "fix: %s", s.RenewFix)
 	}
 	if s.Policy != "" {
 		line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)

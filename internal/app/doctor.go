@@ -131,6 +131,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if err == nil && len(refused) > 0 { // a trail that cannot be searched shows below
 		return Finding{"credentials", "warn", "401 today, the stored key was not accepted: " + strings.Join(refused, ", "), refusedFix + refused[0]}
 	}
+	if late, err := a.unrenewed(ctx); err == nil && len(late) > 0 { // the same
+		return Finding{"credentials", "warn", "the provider gave no new token when one was last wanted, today: " + strings.Join(late, ", "), renewFix + late[0]}
+	}
 	return Finding{"credentials", "ok", "stored for " + strings.Join(linked, ", "), ""}
 }
 

@@ -178,6 +178,72 @@ func TestASignInThatNothingRenews(t *testing.T) {
 	}
 }
 
+// A provider that gives no new token, as it refuses the client, is told by status and doctor until
+// there is one again.
+func TestASignInThatIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	var refuses atomic.Bool
+	refuses.Store(true)
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if refuses.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":"invalid_client"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"access_token":"a-token-of-here","refresh_token":"r","expires_in":3600}`)
+	}))
+	t.Cleanup(local.Close)
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	k := apptest.New(t, apptest.Options{Services: []string{apptest.Notes, strings.Replace(mailService, "https://login.notes.test/oauth/token", local.URL, 1)}, Resolve: []string{"mail.notes.test:443"}, Clock: now})
+	owner := k.Open(t, "")
+	link := func() {
+		grant := connector.Grant{TokenURL: local.URL, ClientID: "c", AccessToken: "a", RefreshToken: "r", Obtained: now().UTC(), Expires: now().Add(time.Hour).UTC()}
+		secret, err := grant.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := owner.Link(t.Context(), "mail", secret, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() apptest.Answer { return k.Do(t, "GET https://mail.notes.test/inbox", "") }
+	told := func(want ...string) {
+		t.Helper()
+		apptest.Eventually(t, "status tells of "+strings.Join(want, " "), func() bool { // once the outcome is written
+			s, err := owner.Status(t.Context())
+			return err == nil && slices.Equal(s.Unrenewed, want)
+		})
+		for _, f := range owner.Doctor(t.Context()) {
+			if f.Check == "credentials" && (f.State == "warn") != (len(want) > 0) {
+				t.Errorf("doctor: %+v", f)
+			}
+		}
+	}
+	link()
+	apptest.Eventually(t, "the key is taken up", func() bool { return read().Status == http.StatusOK })
+	told()
+	ahead.Add(int64(2 * time.Hour))
+	if got := read(); got.Problem.Code != "upstream" || got.Problem.Reason != "oauth_refresh_failed" {
+		t.Fatalf("a client that is refused: %d %s", got.Status, got.Body)
+	}
+	told("mail")
+	refuses.Store(false)
+	ahead.Add(int64(time.Minute)) // it was left alone for a while
+	if got := read(); got.Status != http.StatusOK {
+		t.Fatalf("once it is not: %d %s", got.Status, got.Body)
+	}
+	told()
+	refuses.Store(true)
+	ahead.Add(int64(2 * time.Hour))
+	read()
+	told("mail")
+	ahead.Add(int64(time.Second))
+	link()
+	told()
+}
+
 // What the provider did not grant is told, in the words of the service file and of who signs in.
 func TestASignInThatGrantsLess(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,8 @@ type Status struct {
 	RefusedFix  string            `json:"refused_keys_fix,omitempty"`
 	Ended       []string          `json:"ended_grants,omitempty"` // services whose OAuth grant is over: its provider has ended it, or nothing renews it
 	EndedFix    string            `json:"ended_grants_fix,omitempty"`
+	Unrenewed   []string          `json:"unrenewed_grants,omitempty"` // services whose OAuth provider gave no new token when one was last wanted, today
+	RenewFix    string            `json:"unrenewed_grants_fix,omitempty"`
 	Descriptors uint64            `json:"descriptor_limit"`
 	Tunnels     int               `json:"tunnel_limit"`
 	RawTunnels  int               `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -85,6 +87,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	if s.Ended = a.SignIns().Ended(ctx); len(s.Ended) > 0 {
 		s.EndedFix = refusedFix + s.Ended[0]
+	}
+	if s.Unrenewed, _ = a.unrenewed(ctx); len(s.Unrenewed) > 0 { // the same
+		s.RenewFix = renewFix + s.Unrenewed[0]
 	}
 	s.Anchors = a.Anchors()
 	if last, found, err := checkpoint.In(a.auditDir()).Last(); err == nil && found {
