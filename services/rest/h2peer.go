@@ -31,7 +31,7 @@ type peer struct {
 	greeted atomic.Bool  // its settings have come, or never will
 
 	// Under the pool's lock.
-	bore     bool     // it took a stream
+	taken    bool     // by a request, at some time
 	busy     bool     // with one before its settings have come
 	settings *attempt // ends when they have come, or the one request is over
 }
@@ -63,7 +63,7 @@ func (p *pool) adopt(o origin, conn *link) (*peer, error) {
 func (c *peer) waits() bool { return c.busy && !c.greeted.Load() }
 
 // reserved is told of a request that goes here. The caller holds the pool's lock.
-func (c *peer) reserved() { c.bore, c.busy = true, true }
+func (c *peer) reserved() { c.taken, c.busy = true, true }
 
 // listen is called before the connection is read: what was read before has been acted on.
 func (c *peer) listen() {
@@ -95,6 +95,7 @@ func (c *peer) ask() {
 // they never will, and the others go to another connection; else it is the turn of the next.
 func (c *peer) answered(left bool) {
 	c.asked.Add(-1)
+	c.listen() // what came in one piece with an answer was not heard yet
 	switch {
 	case c.greeted.Load():
 		return

@@ -89,7 +89,7 @@ func (p *pool) find(ctx context.Context, o origin, grpc bool) (way, error) {
 		if next == nil {
 			return w, nil
 		}
-		if last != nil && !p.bore(last) {
+		if last != nil && !p.brought(last) {
 			vain++
 		}
 		if last = next; vain == dials {
@@ -113,11 +113,11 @@ func (p *pool) find(ctx context.Context, o origin, grpc bool) (way, error) {
 	}
 }
 
-// bore reports whether an attempt that has ended brought a connection that took a stream.
-func (p *pool) bore(a *attempt) bool {
+// brought reports whether an attempt that has ended brought a connection that took a stream.
+func (p *pool) brought(a *attempt) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return a.peer != nil && a.peer.bore
+	return a.peer != nil && a.peer.taken
 }
 
 // look returns the way that is known, or the attempt to wait for: a dial, or the settings
