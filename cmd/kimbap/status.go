@@ -96,23 +96,7 @@ func (c *cli) sayStatus(s *app.Status) {
 	} else {
 		line("services", "none")
 	}
-	if s.Linked == nil {
-		line("linked", "not known without the store")
-	} else {
-		line("linked", "%s", orNone(s.Linked))
-	}
-	if len(s.Ended) > 0 {
-		line("", "the sign-in of %s is over", few(s.Ended))
-		line("", "fix: %s", s.EndedFix)
-	}
-	if len(s.Refused) > 0 {
-		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
-		line("", "fix: %s", s.RefusedFix)
-	}
-	if len(s.Unrenewed) > 0 {
-		line("", "the provider gave no new token when one was last wanted, today: %s", few(s.Unrenewed))
-		line("", "fix: %s", s.RenewFix)
-	}
+	c.sayStored(s)
 	if s.Policy != "" {
 		line("policy", "%s (%.12s)", s.PolicyFile, s.Policy)
 	} else {
@@ -142,6 +126,28 @@ func (c *cli) sayStatus(s *app.Status) {
 		line("", "fix: %s", s.DistrustFix)
 	}
 	line("limits", "%d descriptors, %d tunnels (%d raw ones), %d requests", s.Descriptors, s.Tunnels, s.RawTunnels, s.Requests)
+}
+
+// sayStored tells of what is stored, and of what has to be done about it.
+func (c *cli) sayStored(s *app.Status) {
+	line := c.line
+	if s.Linked == nil {
+		line("linked", "not known without the store")
+	} else {
+		line("linked", "%s", orNone(s.Linked))
+	}
+	if len(s.Ended) > 0 {
+		line("", "the sign-in of %s is over", few(s.Ended))
+		line("", "fix: %s", s.EndedFix)
+	}
+	if len(s.Refused) > 0 {
+		line("", "401 today, the stored key was not accepted: %s", few(s.Refused))
+		line("", "fix: %s", s.RefusedFix)
+	}
+	if len(s.Unrenewed) > 0 {
+		line("", "the provider gave no new token when one was last wanted, today: %s", few(s.Unrenewed))
+		line("", "fix: %s", s.RenewFix)
+	}
 }
 
 // servedAt is the address of what is no proxy, "" for the server of the one client that
