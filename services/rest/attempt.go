@@ -1,7 +1,8 @@
 package rest
 
-// attempt is one dial, shared by all who ask for the same while it lasts. Its results
-// are set before done is closed.
+// attempt is what requests wait for together: a dial, shared by all who ask for the same while
+// it lasts, or the settings of a connection that is there. Its results are set before done is
+// closed; settings have none but their peer.
 type attempt struct {
 	done chan struct{}
 	err  error

@@ -3,7 +3,6 @@ package rest_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -172,6 +171,7 @@ func TestOneRequestBeforeTheSettings(t *testing.T) {
 // who waited for its settings does not wait as long again, one after the other.
 func TestAConnectionThatSaysNothing(t *testing.T) {
 	var conns atomic.Int32
+	asked := make(chan struct{})
 	all := handled(0, func(http.ResponseWriter, *http.Request) {})
 	serve := all.H2
 	all.H2 = func(c net.Conn) {
@@ -179,7 +179,13 @@ func TestAConnectionThatSaysNothing(t *testing.T) {
 			serve(c)
 			return
 		}
-		_, _ = io.Copy(io.Discard, c)
+		f, err := http2test.Silent(c)
+		for err == nil {
+			var frame http2.Frame
+			if frame, err = f.ReadFrame(); err == nil && frame.Header().Type == http2.FrameHeaders {
+				close(asked)
+			}
+		}
 	}
 	r := newRig(t, all, func(o *rest.Options) { o.HeaderTimeout = 2 * time.Second })
 	r.proto = "HTTP/2.0"
@@ -188,7 +194,7 @@ func TestAConnectionThatSaysNothing(t *testing.T) {
 		_, _, err := r.do(t, r.call("GET", "/"))
 		first <- err
 	}()
-	runtimetest.Eventually(t, "the first connection", func() bool { return conns.Load() == 1 })
+	<-asked
 	var others sync.WaitGroup
 	for range 5 {
 		others.Go(func() {
