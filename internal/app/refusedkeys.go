@@ -11,6 +11,8 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/vault"
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // A program hears a service's own 401 and not that kimbap has a key in hand. `run`
@@ -29,78 +31,77 @@ const refusedFix = "kimbap link "
 // asked again by itself.
 const renewFix = "if that lasts: kimbap link "
 
+// notRenewed is what the record of a request holds whose sign-in gave no access token.
+const notRenewed = `"reason":"` + string(runtime.ReasonOAuthRefreshFailed) + `"`
+
 // refusedKeys are the services that answered 401 to the key that is stored when it was
 // last used, by name. One that was linked anew since is left out.
 func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
-	began := a.o.Clock().Add(-refusedAge)
-	refusals, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: fmt.Sprintf(`"status":%d`, http.StatusUnauthorized), Since: began})
-	if err != nil || len(refusals) == 0 {
-		return nil, err
-	}
-	stored, err := a.vault.List(ctx, a.tenant)
-	if err != nil {
-		return nil, err
-	}
-	versions := map[string]int{}
-	for _, s := range stored {
-		versions[s.Name] = s.Version
-	}
-	asked := map[string]bool{}
-	var out []string
-	for _, r := range refusals {
-		name, _, _ := strings.Cut(string(r.Action), ".")
-		s, installed := a.Services().Service(name)
-		if !installed || s.Auth == nil || asked[name] || !strings.Contains(string(r.Line), storedUse) {
-			continue
-		}
-		asked[name] = true
-		last, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: storedUse, Action: runtime.Glob(name + ".*"), Since: began, Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		if len(last) > 0 && last[0].Status == http.StatusUnauthorized && versionUsed(last[0].Line) == versions[s.Auth.Ref] {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
+	q := RecordQuery{Kind: string(record.KindOutcome), Text: fmt.Sprintf(`"status":%d`, http.StatusUnauthorized)}
+	return a.troubled(ctx, q, func(s *services.Service, r *Record) bool {
+		return s.Auth != nil && strings.Contains(string(r.Line), storedUse)
+	}, func(t *trouble) bool {
+		return t.used != nil && t.used.Status == http.StatusUnauthorized && versionUsed(t.used.Line) == t.stored.Version
+	})
 }
-
-// notRenewed is what the record of a request holds whose sign-in gave no access token.
-const notRenewed = `"reason":"` + string(runtime.ReasonOAuthRefreshFailed) + `"`
 
 // unrenewed are the services whose sign-in gave no new access token when one was last wanted, by
 // name: their provider refuses the client, or does not answer. One that was linked anew since is
 // left out, and so is a grant that is over.
 func (a *App) unrenewed(ctx context.Context) ([]string, error) {
-	began := a.o.Clock().Add(-refusedAge)
-	failures, err := a.recent(ctx, RecordQuery{Code: string(runtime.CodeUpstream), Text: notRenewed, Since: began})
-	if err != nil || len(failures) == 0 {
+	signsIn := func(s *services.Service) bool { return s.Auth != nil && s.Auth.OAuth != nil }
+	if !slices.ContainsFunc(a.Services().Services(), signsIn) { // as in most homes
+		return nil, nil
+	}
+	q := RecordQuery{Code: string(runtime.CodeUpstream), Text: notRenewed}
+	return a.troubled(ctx, q, func(s *services.Service, _ *Record) bool { return signsIn(s) }, func(t *trouble) bool {
+		linked := t.stored.Version > 0 && t.stored.Created.Before(t.last.Time)
+		return linked && (t.used == nil || !t.used.Time.After(t.last.Time)) && !a.SignIns().Over(ctx, a.tenant, t.service)
+	})
+}
+
+// trouble is a service that records of late tell of.
+type trouble struct {
+	service *services.Service
+	last    *Record     // that tells of it
+	used    *Record     // the last outcome with the stored key; nil: there was none
+	stored  vault.Entry // the key, as it is now; the zero value: there is none
+}
+
+// troubled are the names of services that still have a trouble: a record of late tells of it and
+// counts, and what was since does not end it.
+func (a *App) troubled(ctx context.Context, q RecordQuery, counts func(*services.Service, *Record) bool, still func(*trouble) bool) ([]string, error) {
+	q.Since = a.o.Clock().Add(-refusedAge)
+	tell, err := a.recent(ctx, q)
+	if err != nil || len(tell) == 0 {
 		return nil, err
 	}
-	stored, err := a.vault.List(ctx, a.tenant)
+	entries, err := a.vault.List(ctx, a.tenant)
 	if err != nil {
 		return nil, err
 	}
-	linked := map[string]time.Time{}
-	for _, s := range stored {
-		linked[s.Name] = s.Created
+	stored := map[string]vault.Entry{}
+	for _, e := range entries {
+		stored[e.Name] = e
 	}
 	asked := map[string]bool{}
 	var out []string
-	for _, r := range failures {
+	for _, r := range tell { // the newest first
 		name, _, _ := strings.Cut(string(r.Action), ".")
 		s, installed := a.Services().Service(name)
-		if !installed || s.Auth == nil || s.Auth.OAuth == nil || asked[name] {
+		if !installed || asked[name] || !counts(s, &r) {
 			continue
 		}
 		asked[name] = true
-		last, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: storedUse, Action: runtime.Glob(name + ".*"), Since: r.Time, Limit: 1})
+		t := trouble{service: s, last: &r, stored: stored[s.Auth.Ref]}
+		used, err := a.recent(ctx, RecordQuery{Kind: string(record.KindOutcome), Text: storedUse, Action: runtime.Glob(name + ".*"), Since: q.Since, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
-		since, there := linked[s.Auth.Ref]
-		if there && since.Before(r.Time) && (len(last) == 0 || !last[0].Time.After(r.Time)) && !a.SignIns().Over(ctx, a.tenant, s) {
+		if len(used) > 0 {
+			t.used = &used[0]
+		}
+		if still(&t) {
 			out = append(out, name)
 		}
 	}
