@@ -56,7 +56,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 	f.StringArrayVar(&i.Tags, "tag", nil, "only operations with this tag; may be repeated")
 	f.StringVar(&i.PathPrefix, "path-prefix", "", "only operations below this path")
 	f.StringVar(&i.Auth, "auth", "", "where the key goes: none, bearer, basic, header:NAME, query:NAME, body:FIELD (default: what the document says)")
-	f.StringVar(&i.BaseURL, "base-url", "", "where the API lives (default: the document's first https server)")
+	f.StringVar(&i.BaseURL, "base-url", "", "where the API lives (default: the document's first https server, or where it is fetched from)")
 	f.BoolVar(&install, "install", false, "install the service instead of printing it")
 	f.BoolVar(&update, "update", false, "with --install: replace an installed service of that name")
 	f.StringArrayVar(&vars, "var", nil, "with --install: value for a variable of the address, as name=value")

@@ -47,7 +47,7 @@ func ImportFile(i Import) (*Imported, error) {
 		return nil, fmt.Errorf("open the folder of the description: %w", err)
 	}
 	defer func() { _ = root.Close() }()
-	return i.run(root.FS(), name, nil)
+	return i.run(openapi.Options{Files: root.FS(), Document: name})
 }
 
 // ImportURL does the same with a description that is fetched. What it refers to
@@ -62,14 +62,13 @@ func (k Keeper) ImportURL(ctx context.Context, i Import) (*Imported, error) {
 		return nil, err
 	}
 	i.From = strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/")
-	return i.run(nil, "document", data)
+	return i.run(openapi.Options{Document: "document", Data: data, At: u})
 }
 
-func (i Import) run(files fs.FS, name string, data []byte) (*Imported, error) {
-	return openapi.Import(openapi.Options{
-		Files: files, Document: name, Data: data, From: path.Base(filepath.ToSlash(i.From)), Tags: i.Tags, PathPrefix: i.PathPrefix,
-		Name: i.Name, Auth: i.Auth, BaseURL: i.BaseURL,
-	})
+func (i Import) run(o openapi.Options) (*Imported, error) {
+	o.From, o.Tags, o.PathPrefix = path.Base(filepath.ToSlash(i.From)), i.Tags, i.PathPrefix
+	o.Name, o.Auth, o.BaseURL = i.Name, i.Auth, i.BaseURL
+	return openapi.Import(o)
 }
 
 // KeepOwn notes that the owner keeps their own file of a service beside that which the

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -45,25 +46,47 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 		}
 	}
 	ranked := slices.SortedFunc(maps.Keys(count), func(x, y string) int {
-		if count[x] != count[y] {
-			return count[y] - count[x]
-		}
-		return strings.Compare(x, y)
+		return cmp.Or(count[y]-count[x], d.scheme(schemes, x).place()-d.scheme(schemes, y).place(), strings.Compare(x, y))
 	})
 	return d.firstKnown(schemes, ranked), nil
+}
+
+func (d *document) scheme(schemes value, name string) *auth {
+	scheme, err := d.follow(schemes.get(name))
+	if err != nil {
+		return nil
+	}
+	return readScheme(name, scheme)
+}
+
+// place ranks what is asked for equally often: a key in an address stands in the logs of
+// servers, and a field beside Authorization may be for something else (another user's name, a
+// code of a second factor).
+func (a *auth) place() int {
+	switch {
+	case a == nil || a.typ == "query":
+		return 3
+	case a.typ == "header" && !strings.EqualFold(a.name, "Authorization"):
+		return 2
+	case a.typ == "header":
+		return 1
+	}
+	return 0
 }
 
 func (d *document) firstKnown(schemes value, ranked []string) *auth {
 	out := &auth{typ: "none"}
 	for _, name := range ranked {
-		scheme, err := d.follow(schemes.get(name))
-		a := readScheme(scheme)
-		if err != nil || a == nil {
+		a := d.scheme(schemes, name)
+		if a == nil {
 			out.notes = append(out.notes, fmt.Sprintf("the security scheme %s is of a kind that cannot be filled in", shown(name)))
 			continue
 		}
 		if out.typ == "none" {
 			out.typ, out.name = a.typ, a.name
+			if a.typ == "header" && strings.EqualFold(a.name, "Authorization") {
+				out.notes = append(out.notes, `the document does not say what stands before the key in Authorization: add it to auth: in the file, as in header: {name: Authorization, prefix: "Token "}`)
+			}
 		} else if a.typ != out.typ || a.name != out.name {
 			out.notes = append(out.notes, fmt.Sprintf("some operations may be used with the security scheme %s as well; the service has one: %s", shown(name), out))
 		}
@@ -76,8 +99,9 @@ func (d *document) firstKnown(schemes value, ranked []string) *auth {
 
 func (a *auth) String() string { return strings.TrimSuffix(a.typ+":"+a.name, ":") }
 
-// readScheme reads a security scheme; nil for one that cannot be filled in.
-func readScheme(v value) *auth {
+// readScheme reads a security scheme; nil for one that cannot be filled in. Swagger 2.0 has no
+// word for a bearer token: such documents say it in what people read.
+func readScheme(called string, v value) *auth {
 	name := v.text("name")
 	switch v.text("type") {
 	case "basic":
@@ -94,6 +118,9 @@ func readScheme(v value) *auth {
 	case "apiKey":
 		switch v.text("in") {
 		case "header":
+			if strings.EqualFold(name, "Authorization") && strings.Contains(strings.ToLower(called+" "+v.text("description")), "bearer") {
+				return &auth{typ: "bearer"}
+			}
 			if fieldName().MatchString(name) && !(slices.Contains(ownFields(), http.CanonicalHeaderKey(name)) && !strings.EqualFold(name, "Authorization")) {
 				return &auth{typ: "header", name: name}
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type Options struct {
 	Files      fs.FS    // the document's folder: a $ref leads nowhere else; nil: nowhere at all
 	Document   string   // its name there
 	Data       []byte   // the document itself, when it does not stand in a folder
+	At         *url.URL // where it was fetched from, to which its servers may be relative; nil for a file
 	From       string   // how messages and the file call it; Document when empty
 	Tags       []string // only operations with one of them; empty: all
 	PathPrefix string   // only operations below it; empty: all
@@ -47,6 +49,7 @@ func Import(o Options) (*Result, error) {
 	if err != nil {
 		return nil, o.refuse(err, "")
 	}
+	d.at = o.At
 	i := &importer{o: o, d: d, r: &Result{}}
 	chosen, names := i.choose()
 	if len(chosen) == 0 {

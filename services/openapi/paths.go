@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -20,6 +21,7 @@ type document struct {
 	*library
 	dialect
 	root value
+	at   *url.URL // where it was fetched from; nil for one of a file
 }
 
 // operation is one method of one path, as the document has it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,10 +20,14 @@ type server struct {
 }
 
 // server chooses the first https address of the document; a loopback one may be
-// cleartext. The base a person gave wins.
+// cleartext. The base a person gave wins; where it has no path, and the document has
+// nothing but one, that is its path.
 func (d *document) server(given string) (*server, error) {
 	candidates := d.addresses()
 	if given != "" {
+		if stated := d.stated(); len(stated) > 0 && !strings.Contains(strings.TrimPrefix(given, "https://"), "/") {
+			given += rooted(stated[0].text("url"))
+		}
 		candidates = []value{{v: map[string]any{"url": given}}}
 	}
 	var first error
@@ -41,20 +46,61 @@ func (d *document) server(given string) (*server, error) {
 	return nil, first
 }
 
-// addresses are the servers of the document, as OpenAPI 3 writes them.
+// addresses are the servers of the document, whole where it was fetched from an address. One
+// that names none means the place that it comes from.
 func (d *document) addresses() []value {
+	stated := d.stated()
+	if d.at == nil {
+		return stated
+	}
+	if len(stated) == 0 {
+		stated = []value{{v: map[string]any{"url": "/"}}}
+	}
+	whole := make([]value, len(stated))
+	for i, one := range stated {
+		whole[i] = value{one.in, map[string]any{"url": d.absolute(one.text("url")), "variables": one.get("variables").v}}
+	}
+	return whole
+}
+
+// stated are the servers as the document has them, written as in OpenAPI 3.
+func (d *document) stated() []value {
 	if d.dialect == openAPI {
 		return d.root.list("servers")
 	}
-	host := d.root.text("host")
-	if host == "" {
+	host, base := d.root.text("host"), d.root.text("basePath")
+	if host == "" && base == "" {
 		return nil
+	}
+	if host == "" {
+		return []value{{v: map[string]any{"url": base}}}
 	}
 	schemes := d.root.texts("schemes")
 	if len(schemes) == 0 || slices.Contains(schemes, "https") {
 		schemes = []string{"https"}
 	}
-	return []value{{v: map[string]any{"url": schemes[0] + "://" + host + d.root.text("basePath")}}}
+	return []value{{v: map[string]any{"url": schemes[0] + "://" + host + base}}}
+}
+
+// absolute is an address that a server states, which may be relative to where the document was
+// fetched from (OpenAPI 3.1.1, section 4.6.2; Swagger 2.0, the field host). It is text and not
+// parsed: variables stand in it.
+func (d *document) absolute(address string) string {
+	if d.at == nil || strings.Contains(address, "://") || strings.HasPrefix(address, "//") {
+		return address
+	}
+	if rooted(address) == "" {
+		address = path.Join("/", path.Dir(d.at.Path), address)
+	}
+	return d.at.Scheme + "://" + d.at.Host + address
+}
+
+// rooted is an address that is a path alone, else nothing.
+func rooted(address string) string {
+	if strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") {
+		return address
+	}
+	return ""
 }
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^{}]*)\}`) })
@@ -66,16 +112,16 @@ func readServer(v value) (*server, error) {
 	if !ok {
 		return nil, fmt.Errorf("the server %s is no whole address", shown(address))
 	}
-	host, path, _ := strings.Cut(rest, "/")
+	host, below, _ := strings.Cut(rest, "/")
 	defaults := v.get("variables")
-	path = variable().ReplaceAllStringFunc(path, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
+	below = variable().ReplaceAllStringFunc(below, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
 	for _, m := range variable().FindAllStringSubmatch(host, -1) {
 		name := argName(m[1])
 		host = strings.ReplaceAll(host, m[0], "{"+name+"}")
 		s.vars = append(s.vars, pair{name, variablePattern(defaults.get(m[1]))})
 	}
 	s.host = variable().ReplaceAllString(host, "x")
-	s.base, s.prefix = scheme+"://"+host, strings.TrimRight("/"+path, "/")
+	s.base, s.prefix = scheme+"://"+host, strings.TrimRight("/"+below, "/")
 	u, err := url.Parse(scheme + "://" + s.host + s.prefix)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
@@ -119,5 +165,7 @@ func (p *planner) sameServer(own []string) bool {
 			break
 		}
 	}
-	return slices.ContainsFunc(own, func(address string) bool { return slices.Contains(homes, strings.TrimRight(address, "/")) })
+	return slices.ContainsFunc(own, func(address string) bool {
+		return slices.Contains(homes, strings.TrimRight(p.absolute(address), "/"))
+	})
 }

@@ -1,0 +1,90 @@
+package openapi_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/services/openapi"
+)
+
+// A document that names no server, or only a path, lives where it was fetched from, as what
+// frameworks and self-hosted products serve does; one of a file needs a base.
+func TestServersAreRelativeToWhereADocumentComesFrom(t *testing.T) {
+	const paths = `"paths": {"/a": {"get": {}}}}`
+	for _, c := range []struct{ document, at, base, want string }{
+		{`{"openapi": "3.1.0", ` + paths, "https://x.test:8443/docs/openapi.json", "", "https://x.test:8443/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "/"}], ` + paths, "https://x.test/docs/openapi.json", "", "https://x.test/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "/v1/"}], ` + paths, "https://x.test/docs/openapi.json", "", "https://x.test/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "../v1"}], ` + paths, "https://x.test/docs/openapi.json", "", "https://x.test/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "../../../v1"}], ` + paths, "https://x.test/docs/openapi.json", "", "https://x.test/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "v1"}], ` + paths, "https://x.test/docs/openapi.json", "", "https://x.test/docs/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "/{v}", "variables": {"v": {"default": "v2"}}}], ` + paths, "https://x.test/openapi.json", "", "https://x.test/v2/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "https://api.x.test/v1"}], ` + paths, "https://x.test/openapi.json", "", "https://api.x.test/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"/a": {"get": {"servers": [{"url": "/v1/"}]}}}}`, "https://x.test/openapi.json", "", "https://x.test/v1/a"},
+		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "https://x.test:8443/swagger.v1.json", "", "https://x.test:8443/api/v1/a"},
+		{`{"swagger": "2.0", ` + paths, "https://x.test/swagger.json", "", "https://x.test/a"},
+		{`{"swagger": "2.0", "host": "api.x.test", "basePath": "/v1", ` + paths, "https://x.test/swagger.json", "", "https://api.x.test/v1/a"},
+		// A base takes the path of a document that has no more than one.
+		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "", "https://y.test", "https://y.test/api/v1/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "/v1"}], ` + paths, "https://x.test/openapi.json", "https://y.test", "https://y.test/v1/a"},
+		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "", "https://y.test/", "https://y.test/a"},
+		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "", "https://y.test/v2", "https://y.test/v2/a"},
+		{`{"openapi": "3.1.0", "servers": [{"url": "https://api.x.test/v1"}], ` + paths, "", "https://y.test", "https://y.test/a"},
+	} {
+		o := openapi.Options{Name: "x", BaseURL: c.base}
+		if c.at != "" {
+			at, err := url.Parse(c.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.At = at
+		}
+		r, err := one(t, c.document, o)
+		if err != nil {
+			t.Errorf("%s at %s: %v", c.document, c.at, err)
+			continue
+		}
+		u, _ := url.Parse(c.want)
+		for _, line := range []string{"base_url: \"https://" + u.Host + "\"\n", "    path: " + u.Path + "\n"} {
+			if !strings.Contains(strings.ReplaceAll(string(r.YAML), "base_url: https://"+u.Host+"\n", "base_url: \"https://"+u.Host+"\"\n"), line) {
+				t.Errorf("%s at %q, base %q: no %q in\n%s", c.document, c.at, c.base, line, r.YAML)
+			}
+		}
+	}
+}
+
+// Of several schemes that may all be used, the one is taken that puts no key into an address.
+func TestAuthOfSchemesThatMayAllBeUsed(t *testing.T) {
+	const (
+		basic  = `{"type": "basic"}`
+		query  = `{"type": "apiKey", "in": "query", "name": "access_token"}`
+		sudo   = `{"type": "apiKey", "in": "header", "name": "Sudo"}`
+		bare   = `{"type": "apiKey", "in": "header", "name": "Authorization", "description": "the word token and the key"}`
+		bearer = `{"type": "apiKey", "in": "header", "name": "authorization", "description": "\"Bearer KEY\""}`
+	)
+	for schemes, want := range map[[2]string]string{
+		{query, basic}: "{type: basic, basic: {username_ref: x.username, password_ref: x.password}}",
+		{query, sudo}:  "{type: header, credential_ref: x.key, header: {name: Sudo}}",
+		{sudo, basic}:  "{type: basic, basic: {username_ref: x.username, password_ref: x.password}}",
+		{sudo, bare}:   "{type: header, credential_ref: x.key, header: {name: Authorization}}",
+		{bare, bearer}: "{type: bearer, credential_ref: x.token}",
+	} {
+		for _, turned := range []bool{false, true} {
+			a, b := schemes[0], schemes[1]
+			if turned {
+				a, b = b, a
+			}
+			r, err := one(t, `{"swagger": "2.0", "host": "x.test", "securityDefinitions": {"a": `+a+`, "b": `+b+`}, "security": [{"a": []}, {"b": []}], "paths": {"/a": {"get": {}}}}`, openapi.Options{Name: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(r.YAML), "\nauth: "+want+"\n") {
+				t.Errorf("%s, %s: want %s in\n%s", a, b, want, r.YAML)
+			}
+			if says := strings.Contains(r.Report(), "does not say what stands before the key"); says != strings.Contains(want, "Authorization") {
+				t.Errorf("%s, %s: the report is\n%s", a, b, r.Report())
+			}
+		}
+	}
+}
