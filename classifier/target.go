@@ -87,6 +87,20 @@ func (t *path) add(text string, special, last bool) *Error {
 	return nil
 }
 
+// EncodedSlash reports whether a path holds %2F or %5C, which only routes with AllowSlash take.
+func EncodedSlash(target string) bool {
+	path, _, _ := strings.Cut(target, "?")
+	for i := range len(path) {
+		if path[i] != '%' {
+			continue
+		}
+		if c, ok := escaped(path, i); ok && (c == '/' || c == '\\') {
+			return true
+		}
+	}
+	return false
+}
+
 func (t *path) push(s segment) {
 	if t.count < len(t.first) {
 		t.first[t.count] = s

@@ -190,11 +190,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 		return classified(err)
 	}
 	if match.Action == "" {
-		return &runtime.Error{
-			Code: runtime.CodeUnknownAction, Reason: runtime.ReasonUnmatched, Stage: runtime.StageSurface,
-			Msg:  fmt.Sprintf("%s belongs to a service, but none of its actions covers this request", t.Authority),
-			Hint: "see which requests are covered with `kimbap actions list`, or add an action to the service file",
-		}
+		return recognised.None(t.Authority, t.Path)
 	}
 	recognised.As(req, match)
 	if match.Push && owner != "" {

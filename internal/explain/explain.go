@@ -115,7 +115,8 @@ func (e Explainer) recognise(x *Explanation, req *runtime.Request) bool {
 		x.Service, x.NeedsBody = match.Service, true
 		x.Refused = "the action depends on the body of the request"
 	case match.Action == "":
-		x.Refused = "a service owns the host, but none of its actions covers this request (unmatched)"
+		none := recognised.None(req.Target.Authority, req.Target.Path)
+		x.Refused = fmt.Sprintf("%s (%s); %s", none.Msg, none.Reason, none.Hint)
 	default:
 		x.Service = match.Service
 		recognised.As(req, match)

@@ -62,6 +62,7 @@ func TestWhatIsSaidOfARequest(t *testing.T) {
 		"another host's key":  {"GET", "https://notes.test/notes/7", []vault.Entry{elsewhere}, explain.Explanation{Host: "intercepted", Credential: "not for this host"}},
 		"a write":             {"POST", "https://notes.test/notes", nil, explain.Explanation{Host: "intercepted", Action: "notes.create-note", Effect: "deny", Rule: "no-writes"}},
 		"no action":           {"GET", "https://notes.test/other", nil, explain.Explanation{Host: "intercepted", Refused: "unmatched"}},
+		"an encoded slash":    {"GET", "https://notes.test/notes/a%2fb", nil, explain.Explanation{Host: "intercepted", Refused: "`allow_slash: true`"}},
 		"what is ambiguous":   {"GET", "https://notes.test/notes/%2e%2e/7", nil, explain.Explanation{Host: "intercepted", Refused: "dot"}},
 		"in the clear":        {"GET", "http://notes.test/notes/7", nil, explain.Explanation{Host: "refused", Refused: "insecure_scheme"}},
 		"nobody's host":       {"GET", "https://other.test/", nil, explain.Explanation{Host: "passed", Credential: "none"}},

@@ -7,6 +7,8 @@
 package recognised
 
 import (
+	"fmt"
+
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -24,4 +26,19 @@ func Others(m classifier.Match) []runtime.Other {
 		out = append(out, runtime.Other{Action: runtime.Ref(o.Action), Target: o.Target, Args: o.Args, Query: o.Query, Astray: o.Astray})
 	}
 	return out
+}
+
+// None is the error of a request to the host of a service that no action covers. A target with
+// an encoded slash is often covered but for that.
+func None(authority, target string) *runtime.Error {
+	e := &runtime.Error{
+		Code: runtime.CodeUnknownAction, Reason: runtime.ReasonUnmatched, Stage: runtime.StageSurface,
+		Msg:  fmt.Sprintf("%s belongs to a service, but none of its actions covers this request", authority),
+		Hint: "see which requests are covered with `kimbap actions list`, or add an action to the service file",
+	}
+	if classifier.EncodedSlash(target) {
+		e.Msg += ", whose path has an encoded slash"
+		e.Hint = "actions take %2F and %5C in a name with `allow_slash: true` in the service file"
+	}
+	return e
 }
