@@ -2,9 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/server"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -205,15 +205,24 @@ func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string
 	return apiApproval{Approval: shownApproval(p)}, err
 }
 
-// Collect implements [server.Agent].
-func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, room func() error) (server.Result, error) {
-	answer := &Answer{Room: room, Free: server.Large}
-	action, args, err := s.a.waitAndCollect(ctx, caller, id, answer)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = &runtime.Error{
+// Collect implements [server.Agent]. The wait is for the decision alone: what follows has its
+// own limits of time.
+func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (server.Result, error) {
+	me, err := s.a.identity.Identify(ctx, caller)
+	if err != nil {
+		return server.Result{}, err
+	}
+	p, err := s.a.decidedWithin(ctx, caller, me, id, wait)
+	if err != nil {
+		return server.Result{}, err
+	}
+	if p.State == approval.Pending {
+		return server.Result{}, &runtime.Error{
 			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id, Msg: "a person has not decided yet", Hint: "ask again",
 		}
 	}
+	answer := &Answer{Room: room, Free: server.Large}
+	action, args, err := s.a.collect(ctx, caller, me, p, answer)
 	if err != nil {
 		return server.Result{}, err
 	}

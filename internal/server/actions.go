@@ -228,14 +228,12 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 			}
 		}
 	}
-	ctx, cancel := waiting(r.Context(), wait)
-	defer cancel()
 	room, err := s.large.allow(a.who)
 	if err != nil {
 		return err
 	}
 	defer room.give()
-	result, err := s.o.Agent.Collect(ctx, a.caller, id, func() error { return room.take(r.Context()) })
+	result, err := s.o.Agent.Collect(r.Context(), a.caller, id, wait, func() error { return room.take(r.Context()) })
 	return answerResult(w, result, body.Raw, err)
 }
 

@@ -54,9 +54,9 @@ type Agent interface {
 	// Approvals are those that who asked for or, of an operator, all of its tenant.
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
 	Approval(ctx context.Context, who runtime.Principal, id string, full bool) (any, error)
-	// Collect waits for the decision on a request of the caller's own, executes it
+	// Collect waits so long for the decision on a request of the caller's own, executes it
 	// when it was accepted, and returns its result. Room is that of [Call].
-	Collect(ctx context.Context, caller runtime.Caller, id string, room func() error) (Result, error)
+	Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (Result, error)
 }
 
 // Decision is what an operator says to an approval.

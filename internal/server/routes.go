@@ -149,14 +149,6 @@ func serviceAction(r *http.Request) string {
 	return chi.URLParam(r, "service") + "." + chi.URLParam(r, "action")
 }
 
-// waiting is a context that ends after so long, with no limit for 0.
-func waiting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d == 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, d)
-}
-
 // detached is a context that the caller's leaving does not end, for at most d.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), maxWait)
