@@ -89,16 +89,8 @@ func (t *path) add(text string, special, last bool) *Error {
 
 // EncodedSlash reports whether a path holds %2F or %5C, which only routes with AllowSlash take.
 func EncodedSlash(target string) bool {
-	path, _, _ := strings.Cut(target, "?")
-	for i := range len(path) {
-		if path[i] != '%' {
-			continue
-		}
-		if c, ok := escaped(path, i); ok && (c == '/' || c == '\\') {
-			return true
-		}
-	}
-	return false
+	var t path
+	return t.split(target) == nil && t.slashes
 }
 
 func (t *path) push(s segment) {

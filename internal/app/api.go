@@ -157,9 +157,6 @@ type apiApproval struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Pending reports whether nobody has decided yet.
-func (p apiApproval) Pending() bool { return p.State == string(approval.Pending) }
-
 // Approvals implements [server.Agent].
 func (s apiAgent) Approvals(ctx context.Context, who runtime.Principal, all bool) ([]server.Item, error) {
 	var list []Approval
@@ -208,17 +205,14 @@ func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string
 // Collect implements [server.Agent]. The wait is for the decision alone: what follows has its
 // own limits of time.
 func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (server.Result, error) {
-	me, err := s.a.identity.Identify(ctx, caller)
-	if err != nil {
-		return server.Result{}, err
-	}
-	p, err := s.a.decidedWithin(ctx, caller, me, id, wait)
+	me, p, err := s.a.decidedWithin(ctx, caller, id, wait)
 	if err != nil {
 		return server.Result{}, err
 	}
 	if p.State == approval.Pending {
 		return server.Result{}, &runtime.Error{
-			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id, Msg: "a person has not decided yet", Hint: "ask again",
+			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id,
+			Msg: "a person has not decided yet", Hint: "ask again, or with {\"wait\": \"1m\"}",
 		}
 	}
 	answer := &Answer{Room: room, Free: server.Large}

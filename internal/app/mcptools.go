@@ -91,11 +91,7 @@ func (a *App) mcpAnswered(out mcp.Answer, action *runtime.Action, args runtime.A
 // mcpCollect goes on with an action once a person has said yes.
 func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (mcp.Answer, error) {
 	var out mcp.Answer
-	me, err := a.identity.Identify(ctx, caller)
-	if err != nil {
-		return out, err
-	}
-	p, err := a.decidedWithin(ctx, caller, me, id, wait)
+	me, p, err := a.decidedWithin(ctx, caller, id, wait)
 	if err != nil {
 		return out, err
 	}
@@ -110,16 +106,21 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 	return a.mcpAnswered(out, action, args, answer)
 }
 
-// decidedWithin is an approval once it is decided, or as it is after so long.
-func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, me runtime.Principal, id string, wait time.Duration) (approval.Approval, error) {
+// decidedWithin is who asks, and an approval of theirs once it is decided, or as it is after
+// so long.
+func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (me runtime.Principal, p approval.Approval, err error) {
+	if me, err = a.identity.Identify(ctx, caller); err != nil {
+		return me, p, err
+	}
 	if wait > 0 {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if p, err := a.waiting.Decided(waiting, caller, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
-			return p, err
+		if p, err = a.waiting.Decided(waiting, caller, me, id); err == nil || waiting.Err() == nil || ctx.Err() != nil {
+			return me, p, err
 		}
 	}
-	return a.approvals.Status(ctx, me, id)
+	p, err = a.approvals.Status(ctx, me, id)
+	return me, p, err
 }
 
 func (a *App) mcpExecute(ctx context.Context, caller runtime.Caller, s mcp.Script) (mcp.Execution, error) {

@@ -295,8 +295,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	case match.NeedBody:
 		return "the action depends on the body of the request: give one", nil
 	case match.Action == "":
-		none := recognised.None(authority, target)
-		return fmt.Sprintf("%s (%s); %s", none.Msg, none.Reason, none.Hint), nil
+		return recognised.SayNone(authority, target), nil
 	}
 	recognised.As(req, match)
 	req.Document, req.Parsed = body.Value(), body != nil

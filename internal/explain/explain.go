@@ -115,8 +115,7 @@ func (e Explainer) recognise(x *Explanation, req *runtime.Request) bool {
 		x.Service, x.NeedsBody = match.Service, true
 		x.Refused = "the action depends on the body of the request"
 	case match.Action == "":
-		none := recognised.None(req.Target.Authority, req.Target.Path)
-		x.Refused = fmt.Sprintf("%s (%s); %s", none.Msg, none.Reason, none.Hint)
+		x.Refused = recognised.SayNone(req.Target.Authority, req.Target.Path)
 	default:
 		x.Service = match.Service
 		recognised.As(req, match)

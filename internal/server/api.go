@@ -54,7 +54,7 @@ type Agent interface {
 	// Approvals are those that who asked for or, of an operator, all of its tenant.
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
 	Approval(ctx context.Context, who runtime.Principal, id string, full bool) (any, error)
-	// Collect waits so long for the decision on a request of the caller's own, executes it
+	// Collect waits so long (0: not at all) for the decision on a request of the caller's own, executes it
 	// when it was accepted, and returns its result. Room is that of [Call].
 	Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (Result, error)
 }

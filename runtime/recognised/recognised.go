@@ -42,3 +42,9 @@ func None(authority, target string) *runtime.Error {
 	}
 	return e
 }
+
+// SayNone is [None] as a text, for those who ask what would become of a request.
+func SayNone(authority, target string) string {
+	e := None(authority, target)
+	return fmt.Sprintf("%s (%s); %s", e.Msg, e.Reason, e.Hint)
+}

@@ -45,18 +45,15 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 			count[name]++
 		}
 	}
-	ranked := slices.SortedFunc(maps.Keys(count), func(x, y string) int {
-		return cmp.Or(count[y]-count[x], d.scheme(schemes, x).place()-d.scheme(schemes, y).place(), strings.Compare(x, y))
-	})
-	return d.firstKnown(schemes, ranked), nil
-}
-
-func (d *document) scheme(schemes value, name string) *auth {
-	scheme, err := d.follow(schemes.get(name))
-	if err != nil {
-		return nil
+	known := map[string]*auth{}
+	for name := range count {
+		if scheme, err := d.follow(schemes.get(name)); err == nil {
+			known[name] = readScheme(name, scheme)
+		}
 	}
-	return readScheme(name, scheme)
+	return firstKnown(known, slices.SortedFunc(maps.Keys(count), func(x, y string) int {
+		return cmp.Or(count[y]-count[x], known[x].place()-known[y].place(), strings.Compare(x, y))
+	})), nil
 }
 
 // place ranks what is asked for equally often: a key in an address stands in the logs of
@@ -74,10 +71,10 @@ func (a *auth) place() int {
 	return 0
 }
 
-func (d *document) firstKnown(schemes value, ranked []string) *auth {
+func firstKnown(known map[string]*auth, ranked []string) *auth {
 	out := &auth{typ: "none"}
 	for _, name := range ranked {
-		a := d.scheme(schemes, name)
+		a := known[name]
 		if a == nil {
 			out.notes = append(out.notes, fmt.Sprintf("the security scheme %s is of a kind that cannot be filled in", shown(name)))
 			continue

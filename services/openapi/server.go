@@ -20,15 +20,17 @@ type server struct {
 }
 
 // server chooses the first https address of the document; a loopback one may be
-// cleartext. The base a person gave wins; where it has no path, and the document has
-// nothing but one, that is its path.
+// cleartext. The base a person gave wins. Where it has no path, and the document has
+// nothing but one, the base stands for the place that the document comes from.
 func (d *document) server(given string) (*server, error) {
-	candidates := d.addresses()
-	if given != "" {
-		if stated := d.stated(); len(stated) > 0 && !strings.Contains(strings.TrimPrefix(given, "https://"), "/") {
-			given += rooted(stated[0].text("url"))
-		}
-		candidates = []value{{v: map[string]any{"url": given}}}
+	candidates := []value{{v: map[string]any{"url": given}}}
+	stated := d.stated()
+	if at, err := url.Parse(given); err == nil && at.Host != "" && at.Path == "" && len(stated) > 0 && rooted(stated[0].text("url")) {
+		d.at = at
+		given = ""
+	}
+	if given == "" {
+		candidates = d.addresses()
 	}
 	var first error
 	for _, c := range candidates {
@@ -89,18 +91,15 @@ func (d *document) absolute(address string) string {
 	if d.at == nil || strings.Contains(address, "://") || strings.HasPrefix(address, "//") {
 		return address
 	}
-	if rooted(address) == "" {
+	if !rooted(address) {
 		address = path.Join("/", path.Dir(d.at.Path), address)
 	}
 	return d.at.Scheme + "://" + d.at.Host + address
 }
 
-// rooted is an address that is a path alone, else nothing.
-func rooted(address string) string {
-	if strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") {
-		return address
-	}
-	return ""
+// rooted reports whether an address is a path alone, from its root on.
+func rooted(address string) bool {
+	return strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//")
 }
 
 var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{([^{}]*)\}`) })
