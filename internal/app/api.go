@@ -157,6 +157,9 @@ type apiApproval struct {
 	Text string `json:"text,omitempty"`
 }
 
+// Pending reports whether nobody has decided yet.
+func (p apiApproval) Pending() bool { return p.State == string(approval.Pending) }
+
 // Approvals implements [server.Agent].
 func (s apiAgent) Approvals(ctx context.Context, who runtime.Principal, all bool) ([]server.Item, error) {
 	var list []Approval
@@ -212,7 +215,7 @@ func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string,
 	if p.State == approval.Pending {
 		return server.Result{}, &runtime.Error{
 			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id,
-			Msg: "a person has not decided yet", Hint: "ask again, or with {\"wait\": \"1m\"}",
+			Msg: "a person has not decided yet", Hint: "ask again",
 		}
 	}
 	answer := &Answer{Room: room, Free: server.Large}

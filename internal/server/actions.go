@@ -215,12 +215,25 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 		return err
 	}
 	unhurried(w)
+	id := chi.URLParam(r, "id")
+	if wait == 0 { // an operator hears of a question of others that it is open, and not that there is none
+		state, err := s.o.Agent.Approval(r.Context(), a.who, id, false)
+		if err != nil {
+			return err
+		}
+		if p, ok := state.(interface{ Pending() bool }); ok && p.Pending() {
+			return &runtime.Error{
+				Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id,
+				Msg: "a person has not decided yet", Hint: "ask again, or with {\"wait\": \"1m\"}",
+			}
+		}
+	}
 	room, err := s.large.allow(a.who)
 	if err != nil {
 		return err
 	}
 	defer room.give()
-	result, err := s.o.Agent.Collect(r.Context(), a.caller, chi.URLParam(r, "id"), wait, func() error { return room.take(r.Context()) })
+	result, err := s.o.Agent.Collect(r.Context(), a.caller, id, wait, func() error { return room.take(r.Context()) })
 	return answerResult(w, result, body.Raw, err)
 }
 
