@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -143,4 +144,33 @@ func uploads(on func(f *frames, s uint32, path string)) servicestest.Options {
 			}
 		}
 	}}
+}
+
+// Small answers are not given back one by one: servers count small steps as an attack, and
+// end the connection with the requests on it.
+func TestSmallAnswersAreNotGivenBackOneByOne(t *testing.T) {
+	var steps atomic.Int32
+	r := turning(t, servicestest.Options{H2: func(c net.Conn) {
+		f := begin(c)
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame := frame.(type) {
+			case *http2.WindowUpdateFrame:
+				if frame.Increment < 1<<20 {
+					steps.Add(1)
+				}
+			case *http2.MetaHeadersFrame:
+				f.head(frame.StreamID, false, ":status 200")
+				_ = f.WriteData(frame.StreamID, true, []byte("small\n"))
+			}
+		}
+	}})
+	for range 20 {
+		r.must(t, r.call("GET", "/"))
+	}
+	equal(t, "connections", r.Connections(), 1)
+	equal(t, "small steps", steps.Load(), 0)
 }
