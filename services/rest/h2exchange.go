@@ -29,7 +29,7 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 		c.greet()
 		return nil, false, err
 	}
-	c.ask()
+	c.ask(x.message.grpc())
 	resp, err = c.RoundTrip(request)
 	c.answered(ctx.Err() != nil)
 	early.close()

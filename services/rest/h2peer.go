@@ -26,6 +26,7 @@ type peer struct {
 	pool    *pool
 	address string
 	private bool
+	pulse   *pulse
 	asked   atomic.Int32 // requests that wait for the head of their answer
 	crowd   atomic.Int64 // when there were several of them, of system.Moment; 0: never
 	greeted atomic.Bool  // its settings have come, or never will
@@ -41,6 +42,8 @@ func (p *pool) adopt(o origin, conn *link) (*peer, error) {
 	own := &peer{pool: p, address: conn.address, private: conn.private, settings: newAttempt()}
 	own.settings.peer = own
 	closing := &closing{Conn: outbox.New(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own); own.greet() }}
+	own.pulse = &closing.pulse
+	own.pulse.pace = p.pace
 	cc, err := p.transport.NewClientConn(closing)
 	if err != nil {
 		_ = closing.Close()
@@ -48,6 +51,7 @@ func (p *pool) adopt(o origin, conn *link) (*peer, error) {
 	}
 	own.ClientConn = cc
 	closing.use(own)
+	own.pulse.begin(cc, func() { cc.SetDoNotReuse(); _ = closing.Close() })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.known(o)
@@ -85,7 +89,10 @@ func (c *peer) greet() {
 const crowdLasts = 10 * time.Millisecond
 
 // ask counts a request until it is answered.
-func (c *peer) ask() {
+func (c *peer) ask(grpc bool) {
+	if c.pulse.fresh.Store(true); grpc {
+		c.pulse.grpc.Store(true)
+	}
 	if c.asked.Add(1) > 1 {
 		c.crowd.Store(system.Moment(time.Now()))
 	}
@@ -124,8 +131,10 @@ type closing struct {
 	net.Conn
 	then func()
 	peer atomic.Pointer[peer] // whose it is, once that is there
-	mu   sync.Mutex
-	done bool
+
+	pulse pulse
+	mu    sync.Mutex
+	done  bool
 }
 
 // use names the peer. Its settings may have come before.
@@ -143,7 +152,9 @@ func (c *closing) Read(p []byte) (n int, err error) {
 	if own := c.peer.Load(); own != nil {
 		own.listen()
 	}
-	return c.Conn.Read(p)
+	n, err = c.Conn.Read(p)
+	c.pulse.read(p[:n])
+	return n, err
 }
 
 // Close implements [net.Conn]. The caller may hold locks of the connection's
@@ -154,6 +165,7 @@ func (c *closing) Close() error {
 	c.done = true
 	c.mu.Unlock()
 	if first {
+		c.pulse.end()
 		go c.then()
 	}
 	return c.Conn.Close()

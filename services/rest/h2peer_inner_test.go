@@ -41,9 +41,9 @@ func TestAnAnswerInOnePieceWithTheSettings(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cc.Close() })
 	runtimetest.Eventually(t, "the settings", func() bool { return cc.State().MaxConcurrentStreams > 0 })
-	c := &peer{ClientConn: cc, pool: &pool{}, settings: newAttempt()}
+	c := &peer{ClientConn: cc, pool: &pool{}, settings: newAttempt(), pulse: &pulse{}}
 	c.reserved()
-	c.ask()
+	c.ask(false)
 	c.answered(false)
 	if !c.CanTakeNewRequest() || c.waits() {
 		t.Error("it takes no other request")

@@ -21,9 +21,7 @@ import (
 const (
 	receiveStream = 4 << 20
 	receiveConn   = 64 << 20
-	receiveFrame  = 64 << 10         // a server that writes so much at a time need not cut it: four of 16 KiB cost an eighth more
-	pingAfter     = 30 * time.Second // of silence while streams are open
-	pingWait      = 15 * time.Second // for its answer
+	receiveFrame  = 64 << 10 // a server that writes so much at a time need not cut it: four of 16 KiB cost an eighth more
 )
 
 // errSpeaksH2 is the result of a dial for HTTP/1.1 that became a connection of
@@ -44,6 +42,7 @@ type pool struct {
 	transport *http2.Transport
 	clock     func() time.Time
 	idle      time.Duration // of a write
+	pace      pace
 
 	wire  func(*link, spot) *wire // makes one for callers of HTTP/1.1
 	quiet sync.Map                // origin → *wire: the one of HTTP/2 that they take turns on
@@ -69,13 +68,13 @@ func newPool(o *Options, doors map[trust]*door) (*pool, error) {
 		MaxResponseHeaderBytes: headLimit,
 		HTTP2: &http.HTTP2Config{
 			MaxReadFrameSize: receiveFrame, MaxReceiveBufferPerStream: receiveStream, MaxReceiveBufferPerConnection: receiveConn,
-			SendPingTimeout: pingAfter, PingTimeout: pingWait, // the time of a write is the outbox's
+			// The time of a write is the outbox's, and asking whether the upstream is there the pulse's.
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &pool{doors: doors, transport: transport, clock: o.Clock, idle: o.IdleTimeout, origins: map[origin]*known{}}, nil
+	return &pool{doors: doors, transport: transport, clock: o.Clock, idle: o.IdleTimeout, pace: commonPace, origins: map[origin]*known{}}, nil
 }
 
 // find returns the way to an origin and dials if it must. A dial is shared by
