@@ -58,6 +58,9 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 	}
 	coding := codingOf(header)
 	if coding == "" {
+		if of := messagesOf(header); of != nil {
+			return func(x *exchange, body io.Reader) error { return x.copyParts(body, of) }, nil
+		}
 		return (*exchange).copyMasked, nil
 	}
 	if decode := scrub.DecoderOf(coding); decode != nil {
@@ -91,25 +94,38 @@ func (x *exchange) reflected() error {
 // copyMasked passes the body on with the credential overwritten. It holds back
 // the longest end that could begin a match, which is nothing for most chunks
 // and always nothing at the end of an event or line.
-func (x *exchange) copyMasked(body io.Reader) error {
+func (x *exchange) copyMasked(body io.Reader) error { return x.copyParts(body, nil) }
+
+// copyParts is copyMasked for an answer of messages, or of others when that is nil.
+func (x *exchange) copyParts(body io.Reader, of *messages) error {
 	m := x.message.scrub
 	if m.Longest() > bufferSize/2 { // a key file as long as the buffer: one of its own
-		return x.maskThrough(body, make([]byte, bufferSize+m.Longest()))
+		return x.maskThrough(body, make([]byte, bufferSize+m.Longest()), of)
 	}
-	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf) })
+	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf, of) })
 }
 
-func (x *exchange) maskThrough(body io.Reader, buf []byte) error {
+func (x *exchange) maskThrough(body io.Reader, buf []byte, of *messages) error {
 	m, held := x.message.scrub, 0
 	for {
 		n, err := body.Read(buf[held:])
 		x.result.BytesIn += int64(n)
 		text := buf[:held+n]
-		hits := 0
+		hits, whole := 0, false
+		if of != nil {
+			var odd error
+			if whole, odd = of.end(text[held:]); odd != nil {
+				return odd
+			}
+		}
 		if err != nil {
 			hits, held = m.Mask(text), 0
 		} else {
 			hits, held = m.MaskPart(text)
+		}
+		if whole && held > 0 {
+			hits += m.Mask(text[len(text)-held:])
+			held, of.loose = 0, true
 		}
 		if hits > 0 {
 			x.declare(runtime.ChangeScrubbedBody, "")

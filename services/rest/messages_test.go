@@ -1,0 +1,107 @@
+package rest_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/servicestest"
+)
+
+// envelope is a message of gRPC.
+func envelope(flag byte, text string) string {
+	return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(text)))) + text
+}
+
+// parts answers with these, each once the one before has arrived.
+func parts(kind string, arrived chan string, texts ...string) servicestest.Options {
+	return framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		f.head(h.StreamID, false, ":status 200", "content-type "+kind)
+		for i, text := range texts {
+			_ = f.WriteData(h.StreamID, i == len(texts)-1, []byte(text))
+			for got := ""; i < len(texts)-1 && got != text; {
+				select {
+				case more := <-arrived:
+					got += more
+				case <-time.After(2 * time.Second):
+					return
+				}
+			}
+		}
+	})
+}
+
+// heard tells of each part of an answer.
+type heard struct {
+	runtimetest.Responder
+	parts chan string
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.parts <- string(p)
+	return h.Responder.Write(p)
+}
+
+func answerIn(t *testing.T, kind string, texts ...string) (string, error) {
+	t.Helper()
+	out := &heard{parts: make(chan string, 99)}
+	r := newRig(t, parts(kind, out.parts, texts...))
+	done := make(chan error, 1)
+	go func() { _, err := r.backend.Execute(t.Context(), r.call("POST", "/"), out); done <- err }()
+	select {
+	case err := <-done:
+		return out.Answer().Body, err
+	case <-time.After(time.Second):
+		return "", errors.New("it waits")
+	}
+}
+
+// A message arrives whole, also when it ends in what could begin the credential: the one who
+// calls may have nothing to say before that, and the server then has not either.
+func TestAMessageArrivesWhole(t *testing.T) {
+	part := canary[:len(canary)-1]
+	for _, kind := range []string{"application/grpc", "application/grpc+proto", "application/connect+json"} {
+		for name, texts := range map[string][]string{
+			"one byte":    {envelope(0, "x"+canary[:1]), envelope(1, "next")},
+			"many bytes":  {envelope(0, part), envelope(0, "next")},
+			"two at once": {envelope(0, "first") + envelope(0, part), envelope(2, "next")},
+			"none":        {envelope(0, ""), envelope(0, "")},
+			"of Connect":  {envelope(0, part), envelope(3, "next")},
+		} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				got, err := answerIn(t, kind, texts...)
+				if err != nil || got != strings.Join(texts, "") {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
+// The credential is found all the same: in a message, over two frames, and where what comes is
+// no message after all.
+func TestACredentialInMessagesIsFound(t *testing.T) {
+	masked := strings.Repeat("*", len(canary))
+	whole, rest := envelope(0, "a"+canary+"b"), canary[5:]
+	got, err := answerIn(t, "application/grpc", whole+envelope(0, canary))
+	if want := envelope(0, "a"+masked+"b") + envelope(0, masked); err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+		f.head(h.StreamID, false, ":status 200", "content-type application/grpc")
+		_ = f.WriteData(h.StreamID, false, []byte(whole[:12]))
+		time.Sleep(50 * time.Millisecond)
+		_ = f.WriteData(h.StreamID, true, []byte(whole[12:]))
+	}))
+	answer, _ := r.must(t, r.call("POST", "/"))
+	equal(t, "over two frames", answer.Body, envelope(0, "a"+masked+"b"))
+	got, err = answerIn(t, "application/grpc", envelope(0, canary[:5]), rest)
+	if err == nil || strings.Contains(got, rest) || !strings.Contains(got, canary[:5]) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
