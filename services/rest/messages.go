@@ -21,10 +21,15 @@ type messages struct {
 	loose bool   // the next byte must be a flag: what might have been held back before it is out
 }
 
-// messagesOf returns nil for an answer of another kind.
+// messagesOf returns nil for an answer of another kind. That of gRPC-Web is one: there the
+// caller has said all before the first message comes, and the flags may be base64.
 func messagesOf(header http.Header) *messages {
-	if list := header["Content-Type"]; len(list) > 0 &&
-		(strings.HasPrefix(list[0], "application/grpc") || strings.HasPrefix(list[0], "application/connect+")) {
+	list := header["Content-Type"]
+	if len(list) == 0 {
+		return nil
+	}
+	if rest, is := strings.CutPrefix(list[0], "application/grpc"); is && (rest == "" || rest[0] == '+' || rest[0] == ';') ||
+		strings.HasPrefix(list[0], "application/connect+") {
 		return &messages{}
 	}
 	return nil

@@ -105,3 +105,18 @@ func TestACredentialInMessagesIsFound(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// The flags of gRPC-Web are others, and may be base64: its answers are like any other body.
+func TestMessagesOfTheWebAreAnyBody(t *testing.T) {
+	for _, kind := range []string{"application/grpc-web", "application/grpc-web+proto", "application/grpc-web-text"} {
+		first, last := envelope(0, canary[:5]), envelope(0x80, "grpc-status:0\r\n")
+		r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+			f.head(h.StreamID, false, ":status 200", "content-type "+kind)
+			_ = f.WriteData(h.StreamID, false, []byte(first))
+			time.Sleep(50 * time.Millisecond)
+			_ = f.WriteData(h.StreamID, true, []byte(last))
+		}))
+		answer, _ := r.must(t, r.call("POST", "/"))
+		equal(t, kind, answer.Body, first+last)
+	}
+}
