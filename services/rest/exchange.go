@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -109,6 +110,20 @@ func (x *exchange) settleUpload() {
 	for _, name := range append(x.sent.dropped, x.message.lost(&x.sent)...) {
 		x.message.declare(runtime.ChangeTrailer, name)
 	}
+	if room := x.sent.room; room != nil {
+		x.sent.room = nil
+		x.b.returnHead(room)
+	}
+}
+
+// rewind makes a short body that was read to its end one in memory, which can be sent again.
+func (x *exchange) rewind() bool {
+	m := x.message
+	whole, ok := x.sent.kept(m.length)
+	if ok {
+		m.whole, m.body = whole, bytes.NewReader(whole)
+	}
+	return ok
 }
 
 // roundTrip sends the message on the connection the pool finds, and on another
@@ -130,8 +145,8 @@ func (x *exchange) roundTrip(ctx context.Context) (*http.Response, error) {
 		var again bool
 		if w.peer != nil {
 			resp, again, err = x.overH2(ctx, w.peer)
-			again = x.heed(err, origin{t, m.authority}) && !x.interrupted() || again
-			again = again && (m.whole != nil || x.sent.fresh())
+			demanded := x.heed(err, origin{t, m.authority}) && !x.interrupted()
+			again = (again || demanded) && (m.whole != nil || x.sent.fresh()) || again && x.rewind()
 		} else {
 			own := &wish{}
 			own.fresh.Store(w.fresh)

@@ -29,6 +29,9 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 		c.greet()
 		return nil, false, err
 	}
+	if m := x.message; m.body != nil && m.whole == nil && m.length <= smallSize && x.sent.room == nil {
+		x.sent.keepIn(x.b.head())
+	}
 	c.ask(x.message.grpc())
 	resp, err = c.RoundTrip(request)
 	c.answered(ctx.Err() != nil)

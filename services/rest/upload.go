@@ -28,6 +28,8 @@ type upload struct {
 	ended   bool     // the source has no more
 	dropped []string // trailer fields that did not go out
 	tailed  bool     // the others did
+	room    *[]byte  // for what was read, which may have to be sent again; nil: none
+	lost    bool     // it was more
 }
 
 // drop notes a trailer field that does not go out.
@@ -56,10 +58,39 @@ func (u *upload) Read(p []byte) (int, error) {
 func (u *upload) draw(p []byte) (n int, err error) {
 	defer runtime.Contain(&err)
 	n, err = u.src.Read(p)
+	u.keep(p[:n])
 	if err == io.EOF && u.atEnd != nil {
 		u.atEnd()
 	}
 	return n, err
+}
+
+// keepIn has what is read from now on kept in room, as long as it fits.
+func (u *upload) keepIn(room *[]byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.room = room
+}
+
+func (u *upload) keep(p []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.room == nil || u.lost {
+		return
+	}
+	if u.lost = len(p) > smallSize-len(*u.room); !u.lost {
+		*u.room = append(*u.room, p...)
+	}
+}
+
+// kept is the body of length bytes, -1 for unknown, when all of it was read and kept.
+func (u *upload) kept(length int64) (whole []byte, ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.room == nil || u.lost || u.failed != nil || u.read != int64(len(*u.room)) || !u.ended && u.read != length {
+		return nil, false
+	}
+	return bytes.Clone(*u.room), true
 }
 
 // begin reports whether the source may be read, by a reader of net/http's unless it is nil.
