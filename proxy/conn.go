@@ -58,10 +58,14 @@ func (c *conn) rest() { c.silent.Store(system.Moment(time.Now())) }
 // newConn puts a guard before the bytes of c.
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	return &conn{
+	made := &conn{
 		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke, ending: &s.relays.draining,
 		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
 	}
+	if t == nil {
+		made.guard.check = made.checkRouting
+	}
+	return made
 }
 
 // errBroke ends a connection over whose bytes something has panicked.

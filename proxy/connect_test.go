@@ -65,6 +65,46 @@ func TestConnectNeedsNoHost(t *testing.T) {
 	}
 }
 
+// The ProxyAgent of undici 5 names the proxy, and not the target, in the Host field of a
+// CONNECT. Nobody else is named so: not in a tunnel, not by another method, not by a port.
+func TestConnectMayNameTheProxyAsItsHost(t *testing.T) {
+	for _, engine := range []Engine{EngineStd, EngineRelay} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Engine = engine })
+		r.upstream("api.good.test:443", answering(okAnswer))
+		own := r.server.Addr().String()
+		_, port, _ := net.SplitHostPort(own)
+		for _, host := range []string{own, "localhost:" + port} {
+			c := r.dial()
+			c.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			if resp := c.answer("CONNECT"); resp.StatusCode != 200 {
+				t.Fatalf("%s: Host: %s: %s", engine, host, resp.Status)
+			}
+			inside := c.tls(&tls.Config{RootCAs: r.roots, ServerName: "api.good.test"})
+			inside.send("GET /open HTTP/1.1\r\nHost: api.good.test\r\n\r\n")
+			if resp, body := inside.get("GET"); resp.StatusCode != 200 || body != "ok" {
+				t.Errorf("%s: %s %q", engine, resp.Status, body)
+			}
+			inside.send("GET /open HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			inside.refused(421, runtime.CodeMisdirected)
+		}
+		sent := len(r.stages.dials)
+		for _, head := range []string{
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n",
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost: 127.0.0.2:" + port + "\r\n\r\n",
+			"CONNECT api.good.test:443 HTTP/1.1\r\nHost: proxy.test:" + port + "\r\n\r\n",
+			"GET http://plain.test/ HTTP/1.1\r\nHost: " + own + "\r\n\r\n",
+		} {
+			c := r.dial()
+			c.send(head)
+			c.refused(421, runtime.CodeMisdirected)
+		}
+		if len(r.stages.dials) != sent {
+			t.Errorf("%s: dialled %v", engine, r.stages.dials)
+		}
+	}
+}
+
 // PC-020: a client that has sent its request and half-closed still gets the
 // answer. net/http takes the end for a client that left, so this holds for raw
 // tunnels; inside opened ones TLS has no half-close that clients use.

@@ -29,7 +29,7 @@ var _ http.Hijacker = (*opening)(nil)
 // head, is net/http's: nil.
 func (r *relay) asksTunnel(raw []byte) *http.Request {
 	h, header, _, err := parseWhole(raw, r.s.o.Limits.HeaderFields)
-	if err != nil || checkRouting(h) != nil || h.method != http.MethodConnect ||
+	if err != nil || r.c.checkRouting(h) != nil || h.method != http.MethodConnect ||
 		h.minor == 0 || h.chunked || h.length > 0 || h.upgrade || len(header["Expect"]) > 0 {
 		return nil
 	}

@@ -272,7 +272,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	h, header, order, err := parseWhole(raw, r.s.o.Limits.HeaderFields)
 	if refused == nil {
 		if refused = err; refused == nil {
-			refused = checkRouting(h)
+			refused = r.c.checkRouting(h)
 		}
 		if refused == nil && h.method == refusedMethod {
 			refused = badHead("the method is reserved")

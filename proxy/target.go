@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"errors"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -87,6 +89,29 @@ func checkRouting(h head) *runtime.Error {
 		return misdirected("the target", t.authority, "the Host field", host)
 	}
 	return nil
+}
+
+// checkRouting is that of a head on c. The ProxyAgent of undici 5, and so what is built on it,
+// names the proxy in the Host field of a CONNECT: one that names where c arrived says nothing of
+// the target, as one that is not there, and stays here. What comes in the tunnel has its own.
+func (c *conn) checkRouting(h head) *runtime.Error {
+	if c.tunnel == nil && h.method == "CONNECT" && c.arrivedAt(h.host) {
+		h.host = ""
+	}
+	return checkRouting(h)
+}
+
+// arrivedAt reports whether host is the proxy's address that c came to, letter for letter, or
+// localhost with its port where that is one of this machine's own.
+func (c *conn) arrivedAt(host string) bool {
+	at, ok := c.raw.LocalAddr().(*net.TCPAddr)
+	if !ok || host == "" {
+		return false
+	}
+	if port, local := strings.CutPrefix(host, "localhost:"); local {
+		return at.IP.IsLoopback() && port == strconv.Itoa(at.Port)
+	}
+	return host == at.String()
 }
 
 // spells reports whether a Host field is a canonical authority, letter for letter, with its
