@@ -44,6 +44,7 @@ type conn struct {
 	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
 	uploads  atomic.Bool  // and in the middle of a body that can be read
 	ending   *atomic.Bool // the proxy is
+	spurned  bool         // a CONNECT on it has just been refused
 }
 
 // closing, in conn.silent, is a connection that is given up for another.
@@ -53,7 +54,24 @@ const closing = -1
 // connection that was given up in the meantime.
 func (c *conn) wake() (awake bool) { return c.silent.Swap(0) != closing }
 
-func (c *conn) rest() { c.silent.Store(system.Moment(time.Now())) }
+// After a refused CONNECT the next one has a second: Node 24's own agent leaves such a
+// connection open, and the process does not end before we close it.
+func (c *conn) rest() {
+	at := system.Moment(time.Now())
+	c.silent.Store(at)
+	if !c.spurned {
+		return
+	}
+	c.spurned = false
+	time.AfterFunc(afterRefusal, func() {
+		if c.silent.CompareAndSwap(at, closing) {
+			_ = c.Close()
+		}
+	})
+}
+
+// afterRefusal is how long a connection waits for another request after a refused CONNECT.
+const afterRefusal = time.Second
 
 // newConn puts a guard before the bytes of c.
 func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {

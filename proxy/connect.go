@@ -126,6 +126,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Reque
 	err := s.send(r.Context(), req, out)
 	if out.dialled == nil {
 		out.finish(err)
+		spurn(r, err)
 		return
 	}
 	again.Received = s.o.Clock()
@@ -141,5 +142,15 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Reque
 // records it, and answers with the error.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, req *runtime.Request) {
 	out := newResponder(w, r, s.o.Limits)
-	out.finish(s.send(r.Context(), req, out))
+	err := s.send(r.Context(), req, out)
+	out.finish(err)
+	spurn(r, err)
+}
+
+// spurn has the connection of a refused CONNECT end soon, unless its client was only asked
+// for a token, which some take from a person.
+func spurn(r *http.Request, err error) {
+	if err != nil && runtime.AsError(err).Code != runtime.CodeUnauthenticated {
+		connOf(r.Context()).spurned = true
+	}
 }

@@ -3,10 +3,12 @@ package proxy
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -25,6 +27,29 @@ func TestRefusedConnectStaysOpen(t *testing.T) {
 	}
 	if len(r.stages.dials) > 0 {
 		t.Errorf("dialled %v", r.stages.dials)
+	}
+}
+
+// Node 24's own agent leaves a connection open on which a CONNECT was refused, and the
+// process then lives until somebody closes it. One that only lacked its token goes on.
+func TestAConnectionIsNotKeptLongAfterARefusedConnect(t *testing.T) {
+	for _, engine := range []Engine{EngineStd, EngineRelay} {
+		r := newRig(t, func(o *Options, _ *stages) { o.Engine, o.RequireToken = engine, true })
+		r.stages.mu.Lock()
+		r.stages.deny[runtime.ActionPass] = true
+		r.stages.mu.Unlock()
+		token := "\r\nProxy-Authorization: Bearer " + goodToken + "\r\n\r\n"
+		c, waiting := r.dial(), r.dial()
+		waiting.send("CONNECT fine.test:443 HTTP/1.1\r\nHost: fine.test:443\r\n\r\n")
+		waiting.refused(407, runtime.CodeUnauthenticated)
+		c.send("CONNECT fine.test:443 HTTP/1.1\r\nHost: fine.test:443" + token)
+		c.refused(403, runtime.CodeForbidden)
+		_ = c.SetReadDeadline(time.Now().Add(20 * afterRefusal))
+		if _, err := c.br.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: it is still open: %v", engine, err)
+		}
+		waiting.send("CONNECT fine.test:443 HTTP/1.1\r\nHost: fine.test:443" + token)
+		waiting.refused(403, runtime.CodeForbidden)
 	}
 }
 
