@@ -58,6 +58,9 @@ func accepted() map[string]string {
 		"PRIVATE_APP_ACCESS_TOKEN":     `^pat-\w+-\w+$`,
 		"SENTRY_ACCESS_TOKEN":          `^sntryu_\w+$`,
 		"SLACK_MCP_XOXB_TOKEN":         `^xoxb-`,
+
+		// What Notion's command line reads.
+		"NOTION_API_TOKEN": `^(ntn|secret)_\w+$`,
 	}
 }
 
