@@ -14,13 +14,15 @@ type Asker struct {
 }
 
 // dialect is that of a vendor whose clients check the form of an error, and show nothing but
-// "Forbidden" of one in another form: those of the Vercel AI SDK do.
+// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler and sentry-cli.
 type dialect byte
 
 const (
 	ofNobody dialect = iota
 	ofAnthropic
 	ofGoogle
+	ofCloudflare
+	ofSentry
 )
 
 // AskerOf reads it from the head of a request, and keeps nothing else of that.
@@ -31,6 +33,10 @@ func AskerOf(header http.Header) Asker {
 		a.dialect = ofAnthropic
 	case header["X-Goog-Api-Key"] != nil || header["X-Goog-Api-Client"] != nil:
 		a.dialect = ofGoogle
+	case a.is("wrangler/"):
+		a.dialect = ofCloudflare
+	case a.is("sentry-cli/"):
+		a.dialect = ofSentry // whose own form has detail, as a problem has
 	}
 	return a
 }
@@ -45,6 +51,8 @@ func (a Asker) suit(form *told) {
 		form.Error = anthropicError{Type: anthropicKind(form.Status), Message: form.Message}
 	case a.dialect == ofGoogle:
 		form.Error = googleError{Code: form.Status, Message: form.Message, Status: googleStatus(form.Status)}
+	case a.dialect == ofCloudflare:
+		form.Errors = []any{form.Error}
 	}
 }
 
@@ -95,6 +103,11 @@ func googleStatus(status int) string {
 		return "INVALID_ARGUMENT"
 	}
 	return "UNAVAILABLE"
+}
+
+// is reports whether its name begins with a program's.
+func (a Asker) is(program string) bool {
+	return slices.ContainsFunc(a.agent, func(text string) bool { return strings.HasPrefix(text, program) })
 }
 
 // ofRegistry reports whether it is npm, pnpm or Yarn, all of which name npm. A registry's error

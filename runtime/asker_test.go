@@ -10,6 +10,37 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// wrangler shows the list of errors of Cloudflare's API and nothing else, sentry-cli a body
+// that calls itself JSON by its first name; neither says so in Accept.
+func TestARefusalIsReadByVendorsCommandLines(t *testing.T) {
+	for _, c := range []struct {
+		agent, kind, listed string
+	}{
+		{"wrangler/4.86.0", "application/json", "kimbap: no (ask)"},
+		{"sentry-cli/3.8.0", "application/json", ""},
+		{"not-wrangler/1", runtime.ProblemType, ""},
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no", Hint: "ask"},
+			runtime.AskerOf(http.Header{"User-Agent": {c.agent}, "Accept": {"*/*"}}))
+		var p struct {
+			Detail  string
+			Message string
+			Errors  []struct{ Message string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		listed := ""
+		for _, e := range p.Errors {
+			listed += e.Message
+		}
+		if kind := w.Header().Get("Content-Type"); kind != c.kind || listed != c.listed || p.Detail != "no" || p.Message != "kimbap: no (ask)" {
+			t.Errorf("%s: as %s: %s", c.agent, kind, w.Body)
+		}
+	}
+}
+
 // The Vercel AI SDK shows the message of an error that has the form of its vendor's, with
 // the types and the literals of that, and says "Forbidden" of any other.
 func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
