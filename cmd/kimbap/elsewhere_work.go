@@ -87,9 +87,9 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 	if f.check || c.daemonRefuses(source, limit, f) {
 		return result, errHere
 	}
-	body := map[string]any{"wait": f.wait.String()}
+	var body map[string]any
 	if f.resume == "" {
-		body["code"], body["allow"], body["timeoutMs"] = source, f.allow, limit.Milliseconds()
+		body = map[string]any{"code": source, "allow": f.allow, "timeoutMs": limit.Milliseconds()}
 	}
 	_, done := c.progress("the script")
 	ctx = remote.Busy(ctx, func(wait time.Duration) { done(); c.sayBusy(wait) })
@@ -104,7 +104,7 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 			c.sayPaused(id)
 		}
 	})
-	data, err := there.Script(ctx, f.resume, body)
+	data, err := there.Script(ctx, f.resume, body, f.wait)
 	done()
 	mu.Lock()
 	open := paused

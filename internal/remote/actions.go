@@ -5,16 +5,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// longest is what one request may wait for a person.
-const longest = "1h"
+// How long one request waits for a person: on a socket all the time that it may, and where
+// others may stand between less than any of them waits for an answer. nginx ends a silent
+// request after 60 seconds, and HAProxy mostly after 30 or 50. And nginx before 1.29 takes an
+// interim answer for the answer, so none is asked for.
+const (
+	longest = time.Hour
+	oneTurn = 20 * time.Second
+)
 
 // Call is an action that is asked for.
 type Call struct {
@@ -91,16 +99,19 @@ func actionPath(ref string) string {
 }
 
 // Execute does an action and returns its answer's bytes. With patience it waits for
-// a person as long as the question is open, or ctx.
+// a person as long as the question is open, or ctx: where others may stand between, with
+// requests that do nothing else. The pages of a list come from one request all the same,
+// since what a person decides later is one of them alone.
 func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bool) ([]byte, error) {
-	if call.Raw = !call.DryRun; patience {
-		call.Wait = longest
+	if call.Raw = !call.DryRun; patience && (c.local() || call.All || call.Max > 0) {
+		call.Wait = longest.String()
 	}
 	if err := call.unsaid(); err != nil {
 		return nil, err
 	}
 	body, err := c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodPost, actionPath(ref)+":execute", call) })
 	if e := runtime.AsError(err); err != nil && patience && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
+		c.tell(ctx, e.ApprovalID)
 		return c.Collect(ctx, e.ApprovalID)
 	}
 	return body, err
@@ -111,7 +122,7 @@ func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bo
 func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 	for {
 		body, err := c.again(ctx, func() ([]byte, error) {
-			return c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": longest, "raw": true})
+			return c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": c.turn.String(), "raw": true})
 		})
 		if err == nil || runtime.CodeOf(err) != runtime.CodeApprovalPending {
 			return body, err
@@ -122,12 +133,44 @@ func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 	}
 }
 
-// Script runs a script or, with the id of an execution, goes on with that. Body is what the
-// page takes, and the answer how it stands.
-func (c *Client) Script(ctx context.Context, id string, body any) ([]byte, error) {
+// Script runs a script or, with the id of an execution, goes on with that, and waits so long
+// for each person whom it asks. Body is what else the page takes, and the answer how it stands.
+func (c *Client) Script(ctx context.Context, id string, body map[string]any, wait time.Duration) ([]byte, error) {
+	left, question, turn := wait, "", wait
+	if !c.local() {
+		turn = min(turn, 0) // who is asked is heard of at once
+	}
+	for {
+		data, err := c.script(ctx, id, body, turn)
+		var stands struct {
+			Paused *struct {
+				ExecutionID string `json:"executionId"`
+				ApprovalID  string `json:"approvalId"`
+			} `json:"paused"`
+		}
+		if err != nil || wait <= 0 || json.Unmarshal(data, &stands) != nil || stands.Paused == nil {
+			return data, err
+		}
+		if left -= turn; question != stands.Paused.ApprovalID { // the next one, unless the first
+			question, left = stands.Paused.ApprovalID, wait-turn
+		}
+		if left <= 0 {
+			return data, nil
+		}
+		id, body, turn = stands.Paused.ExecutionID, nil, min(left, c.turn)
+		if told, is := ctx.Value(pausingKey{}).(func(string)); is {
+			told(id)
+		}
+	}
+}
+
+// script is one request of Script.
+func (c *Client) script(ctx context.Context, id string, body map[string]any, wait time.Duration) ([]byte, error) {
+	said := map[string]any{"wait": wait.String()}
+	maps.Copy(said, body)
 	path := "/v1/exec"
 	if id != "" {
 		path += "/" + url.PathEscape(id) + "/resume"
 	}
-	return c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodPost, path, body) })
+	return c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodPost, path, said) })
 }

@@ -47,10 +47,10 @@ func TestWhatFindsNoRoomIsSentAgain(t *testing.T) {
 			},
 			"collect": func(ctx context.Context, there *Client) ([]byte, error) { return there.Collect(ctx, "apr_1") },
 			"script": func(ctx context.Context, there *Client) ([]byte, error) {
-				return there.Script(ctx, "", map[string]any{"code": "return 1"})
+				return there.Script(ctx, "", map[string]any{"code": "return 1"}, 0)
 			},
 			"resume": func(ctx context.Context, there *Client) ([]byte, error) {
-				return there.Script(ctx, "exe_1", map[string]any{"wait": "1m"})
+				return there.Script(ctx, "exe_1", nil, time.Minute)
 			},
 			"action": func(ctx context.Context, there *Client) ([]byte, error) {
 				_, err := there.Action(ctx, "notes.create-note")

@@ -181,7 +181,7 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, loan Loan) error {
 	switch {
 	case answer.StatusCode != http.StatusSwitchingProtocols:
 		data, _ := io.ReadAll(answer.Body)
-		return refusal(answer, data)
+		return c.refusal(answer, data)
 	case answer.Header.Get("Upgrade") != upgradeTo || from.Buffered() > 0:
 		return c.strange()
 	case loan.Unattended && answer.Header.Get(fieldUnattended) != "true":

@@ -17,9 +17,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -62,15 +60,17 @@ type Client struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	tls   *tls.Config
 	http  *http.Client
+	turn  time.Duration // how long one request waits for a person
 	after func(time.Duration) <-chan time.Time
 }
 
 // New checks the options. Nothing is dialled yet.
 func New(o Options) (*Client, error) {
-	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, after: time.After}
+	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, turn: oneTurn, after: time.After}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	c.dial = dialer.DialContext
 	if o.Socket != "" {
+		c.turn = longest
 		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", o.Socket)
 		}
@@ -96,6 +96,9 @@ func New(o Options) (*Client, error) {
 	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
 }
+
+// local reports whether the other side is behind a socket.
+func (c *Client) local() bool { return c.turn == longest }
 
 // Close ends connections that are kept.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -164,7 +167,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any, most int
 	case int64(len(data)) > most:
 		return nil, &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the answer is too long"}
 	case answer.StatusCode >= http.StatusMultipleChoices:
-		return nil, refusal(answer, data)
+		return nil, c.refusal(answer, data)
 	}
 	return data, nil
 }
@@ -206,29 +209,6 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, most i
 	}
 }
 
-// Waiting returns a context in which told is called when the other side waits for a
-// person (an interim answer, 102).
-func Waiting(ctx context.Context, told func(approval string, until time.Time)) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-		until, err := time.Parse(time.RFC3339, header.Get("Kimbap-Approval-Until"))
-		if code == http.StatusProcessing && err == nil && header.Get("Kimbap-Approval") != "" {
-			told(header.Get("Kimbap-Approval"), until)
-		}
-		return nil
-	}})
-}
-
-// Pausing returns a context in which told is called each time that a script at the other
-// side begins to wait for a person.
-func Pausing(ctx context.Context, told func(execution string)) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
-		if id := header.Get("Kimbap-Execution"); code == http.StatusProcessing && id != "" {
-			told(id)
-		}
-		return nil
-	}})
-}
-
 // unanswered says that no answer came, and whether anything may have happened.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -244,11 +224,20 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, dial)
 	}
-	return fmt.Errorf("%s did not answer: %w", c.base, err)
+	return &runtime.Error{Code: runtime.CodeUpstream, Msg: c.base + " did not answer", Err: err, Hint: c.unsure()}
+}
+
+// unsure is what to do where nobody knows what came of a request.
+func (c *Client) unsure() string {
+	const look = "before you try again, see whether it was done: kimbap audit tail"
+	if c.local() {
+		return look
+	}
+	return look + "; a proxy before the server must wait for as long as it may take (docs/serve.md)"
 }
 
 // refusal reads a problem (RFC 9457).
-func refusal(answer *http.Response, data []byte) error {
+func (c *Client) refusal(answer *http.Response, data []byte) error {
 	var p struct {
 		runtime.Problem
 		Upstream string `json:"upstream"`
@@ -256,6 +245,9 @@ func refusal(answer *http.Response, data []byte) error {
 		Ask      string `json:"ask"`
 	}
 	if json.Unmarshal(data, &p) != nil || p.Code == "" {
+		if s := answer.StatusCode; s >= http.StatusBadGateway && s <= http.StatusGatewayTimeout {
+			return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("a proxy before the server answered %d in its place", s), Hint: c.unsure()}
+		}
 		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
 	}
 	e := &runtime.Error{
