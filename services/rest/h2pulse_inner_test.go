@@ -154,7 +154,7 @@ func TestADeadPathIsNoticed(t *testing.T) {
 	for name, grpc := range map[string]bool{"gRPC": true, "other": false} {
 		t.Run(name, func(t *testing.T) {
 			q := &quietUpstream{streams: make(chan uint32, 9)}
-			p, c := listenTo(t, q, pace{after: 10 * time.Millisecond, most: 50 * time.Millisecond, rare: time.Hour})
+			p, c := listenTo(t, q, pace{after: 10 * time.Millisecond, most: time.Second, rare: time.Hour})
 			first := asking(t, c, grpc)
 			runtimetest.Eventually(t, "an ask", func() bool { return q.pings.Load() > 0 })
 			if !grpc {

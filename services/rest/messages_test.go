@@ -28,7 +28,7 @@ func parts(kind string, arrived chan string, texts ...string) servicestest.Optio
 				select {
 				case more := <-arrived:
 					got += more
-				case <-time.After(2 * time.Second):
+				case <-time.After(20 * time.Second):
 					return
 				}
 			}
@@ -56,7 +56,7 @@ func answerIn(t *testing.T, kind string, texts ...string) (string, error) {
 	select {
 	case err := <-done:
 		return out.Answer().Body, err
-	case <-time.After(time.Second):
+	case <-time.After(10 * time.Second):
 		return "", errors.New("it waits")
 	}
 }
