@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -39,6 +40,9 @@ func (c *cutter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// ofMessages is no coding: the body is of messages.
+const ofMessages = "messages"
+
 // scrubbed passes a body through the scrubber.
 func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.Answer, runtime.Result, error) {
 	var result runtime.Result
@@ -46,9 +50,12 @@ func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.
 	x := &exchange{b: &Backend{}, lines: &lines{o: &Options{}}, message: &message{scrub: m, authority: "a.test:443"}, out: out, result: &result}
 	_ = out.Start(200, nil)
 	var err error
-	if src := (&cutter{text: body, sizes: sizes}); coding == "" {
+	switch src := (&cutter{text: body, sizes: sizes}); coding {
+	case "":
 		err = x.copyMasked(src)
-	} else {
+	case ofMessages:
+		err = x.copyParts(src, &messages{})
+	default:
 		err = x.copyScanned(context.Background(), src, scrub.DecoderOf(coding))
 	}
 	return out.Answer(), result, err
@@ -128,6 +135,40 @@ func FuzzFindMember(f *testing.F) {
 		var v map[string]json.RawMessage
 		if json.Unmarshal([]byte(body), &v) != nil || string(v["key"]) != body[at.start:at.end] {
 			t.Fatalf("%q: member at %+v", body, at)
+		}
+	})
+}
+
+// However messages are cut, the same bytes are overwritten in them as when they come as any
+// body, and none waits for the next one.
+func FuzzMessages(f *testing.F) {
+	f.Add("a-secret-value", []byte("xxa-secret-valuexxa-secret-value"), []byte{3}, []byte{4})
+	f.Add("aaaaaaaa", []byte("aaaaaaaaaaaaaaaaaaaab"), []byte{0}, []byte{0, 9})
+	f.Add("a-secret-value", []byte("a-secret-valuea-secret-value"), []byte{12, 1, 0}, []byte{17, 18})
+	f.Fuzz(func(t *testing.T, secret string, text, lengths, sizes []byte) {
+		m := scrub.New(secret, "", "")
+		if m == nil || strings.ContainsFunc(secret, func(r rune) bool { return r <= mostFlag }) {
+			return
+		}
+		var stream []byte
+		for i, rest := 0, text; len(rest) > 0; i++ {
+			n := len(rest)
+			if len(lengths) > 0 {
+				n = min(n, int(lengths[i%len(lengths)]))
+				if lengths[i%len(lengths)] == 0 { // a message of nothing, and the rest is one
+					lengths = nil
+				}
+			}
+			stream = binary.BigEndian.AppendUint32(append(stream, byte(i%2)), uint32(n))
+			stream, rest = append(stream, rest[:n]...), rest[n:]
+		}
+		whole, _, err := scrubbed(m, stream, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut, _, err := scrubbed(m, stream, sizes, ofMessages)
+		if err != nil || cut.Body != whole.Body {
+			t.Fatalf("%q became %q whole and %q in pieces of %v, %v", stream, whole.Body, cut.Body, sizes, err)
 		}
 	})
 }
