@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"encoding/json"
+	"encoding/xml"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +16,8 @@ type Asker struct {
 }
 
 // dialect is that of a vendor whose clients check the form of an error, and show nothing but
-// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler and sentry-cli.
+// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler and sentry-cli, and
+// those of S3, some of which call that one of the store.
 type dialect byte
 
 const (
@@ -23,6 +26,7 @@ const (
 	ofGoogle
 	ofCloudflare
 	ofSentry
+	ofS3
 )
 
 // AskerOf reads it from the head of a request, and keeps nothing else of that.
@@ -33,12 +37,20 @@ func AskerOf(header http.Header) Asker {
 		a.dialect = ofAnthropic
 	case header["X-Goog-Api-Key"] != nil || header["X-Goog-Api-Client"] != nil:
 		a.dialect = ofGoogle
+	case slices.ContainsFunc(header["Authorization"], signedForS3):
+		a.dialect = ofS3
 	case a.is("wrangler/"):
 		a.dialect = ofCloudflare
 	case a.is("sentry-cli/"):
 		a.dialect = ofSentry // whose own form has detail, as a problem has
 	}
 	return a
+}
+
+// signedForS3 reports whether a signature is one for S3, or for a store of another that speaks
+// its protocol.
+func signedForS3(authorization string) bool {
+	return strings.HasPrefix(authorization, "AWS4-") && strings.Contains(authorization, "/s3/aws4_request")
 }
 
 // suit gives a refusal the form that the asker's API has for an error.
@@ -59,6 +71,23 @@ func (a Asker) suit(form *told) {
 type anthropicError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+}
+
+// s3Error is a refusal as clients of S3 read it, whose protocol has no other form of an error.
+type s3Error struct {
+	XMLName xml.Name `xml:"Error"`
+	Code    string   `xml:"Code"`
+	Message string   `xml:"Message"`
+}
+
+// body is a refusal as it is sent.
+func (a Asker) body(form told) ([]byte, error) {
+	if a.dialect == ofS3 {
+		text, err := xml.Marshal(s3Error{Code: string(form.Code), Message: form.Message})
+		return append([]byte(xml.Header), text...), err
+	}
+	a.suit(&form)
+	return json.Marshal(form)
 }
 
 // anthropicKind is the nearest kind of error of Anthropic's API.
@@ -120,6 +149,9 @@ func (a Asker) ofRegistry() bool {
 // reads nothing else and shows an empty error. So do clients of vendors that answer nothing
 // else.
 func (a Asker) kind() string {
+	if a.dialect == ofS3 {
+		return "application/xml"
+	}
 	kinds := strings.ToLower(strings.Join(a.accept, ","))
 	if a.dialect != ofNobody || strings.Contains(kinds, "json") && !strings.Contains(kinds, "problem+json") {
 		return "application/json"

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"encoding/json"
+	"encoding/xml"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -92,6 +93,30 @@ func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
 			c.kind != "" && p.Type != c.kind, c.kind == "" && !strings.HasPrefix(p.Type, "https://kimbap.run/errors#"),
 			isNumber != c.number, isNumber && int(number) != w.Code:
 			t.Errorf("%s: %s", c.description, w.Body)
+		}
+	}
+}
+
+// Clients of S3 show the Code and Message of its XML, and of any other answer the status:
+// minio-go says "Access Denied", as if the store had refused.
+func TestARefusalIsReadByClientsOfS3(t *testing.T) {
+	const scope = "AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/%s/aws4_request, SignedHeaders=host, Signature=00"
+	for service, want := range map[string]string{"s3": "application/xml", "dynamodb": runtime.ProblemType} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no <b> & no", Hint: "ask"},
+			runtime.AskerOf(http.Header{"Authorization": {strings.Replace(scope, "%s", service, 1)}}))
+		if kind := w.Header().Get("Content-Type"); kind != want {
+			t.Errorf("%s: as %s: %s", service, kind, w.Body)
+		}
+		if service != "s3" {
+			continue
+		}
+		var told struct {
+			XMLName       xml.Name `xml:"Error"`
+			Code, Message string
+		}
+		if err := xml.Unmarshal(w.Body.Bytes(), &told); err != nil || told.Code != "forbidden" || told.Message != "kimbap: no <b> & no (ask)" {
+			t.Errorf("%v: %s", err, w.Body)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -74,9 +73,8 @@ func WriteProblem(w http.ResponseWriter, e *Error, asker Asker) {
 	p := e.Problem()
 	said := p.Said()
 	form := told{Problem: p, Message: said, Error: toldError{Code: p.Code, Message: said}}
-	asker.suit(&form)
-	body, err := json.Marshal(form)
-	if err != nil { // cannot be: Problem holds strings and numbers
+	body, err := asker.body(form)
+	if err != nil { // cannot be: it holds strings and numbers
 		body = []byte("{}")
 	}
 	h := w.Header()
