@@ -227,13 +227,14 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return &runtime.Error{Code: runtime.CodeUpstream, Msg: c.base + " did not answer", Err: err, Hint: c.unsure()}
 }
 
+const lookFirst = "before you try again, see whether it was done: kimbap audit tail"
+
 // unsure is what to do where nobody knows what came of a request.
 func (c *Client) unsure() string {
-	const look = "before you try again, see whether it was done: kimbap audit tail"
 	if c.local() {
-		return look
+		return lookFirst
 	}
-	return look + "; a proxy before the server must wait for as long as it may take (docs/serve.md)"
+	return lookFirst + "; a proxy before the server must wait for as long as it may take (docs/serve.md)"
 }
 
 // refusal reads a problem (RFC 9457).
@@ -246,7 +247,11 @@ func (c *Client) refusal(answer *http.Response, data []byte) error {
 	}
 	if json.Unmarshal(data, &p) != nil || p.Code == "" {
 		if s := answer.StatusCode; s >= http.StatusBadGateway && s <= http.StatusGatewayTimeout {
-			return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("a proxy before the server answered %d in its place", s), Hint: c.unsure()}
+			e := &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("a proxy before the server answered %d in its place", s), Hint: c.unsure()}
+			if s != http.StatusGatewayTimeout {
+				e.Hint = "see that the server runs; " + lookFirst
+			}
+			return e
 		}
 		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
 	}

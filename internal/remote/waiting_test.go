@@ -199,7 +199,7 @@ func TestWhatBecameOfARequestIsToLookFor(t *testing.T) {
 		"cut":             {cut, false, "did not answer", "a proxy before the server"},
 		"cut on a socket": {cut, true, "did not answer", "kimbap audit tail"},
 		"504":             {of(504), false, "a proxy before the server answered 504", "see whether it was done"},
-		"503":             {of(503), false, "a proxy before the server answered 503", "see whether it was done"},
+		"503":             {of(503), false, "a proxy before the server answered 503", "see that the server runs; before you try again"},
 		"500":             {of(500), false, "answered 500, and is perhaps no kimbap", "look at the URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
