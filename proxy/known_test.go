@@ -27,6 +27,23 @@ func TestAKnownCallerIsNotAskedAgain(t *testing.T) {
 	}
 }
 
+// What a kimbap elsewhere forwards came to that one's address, which a CONNECT may name.
+func TestAForwardedConnectionCameToTheOtherKimbap(t *testing.T) {
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	caller := runtime.Caller{Via: &runtime.Via{Address: "127.0.0.1:9"}}
+	c := &conn{raw: ours, known: &caller}
+	for host, want := range map[string]bool{"127.0.0.1:9": true, "localhost:9": true, "127.0.0.1:90": false, "localhost:90": false, "127.0.0.1": false, "pipe": false, "": false} {
+		if got := c.arrivedAt(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
+	c.known = nil
+	if c.arrivedAt("127.0.0.1:9") || c.arrivedAt("pipe") {
+		t.Error("nobody forwards it")
+	}
+}
+
 // A reset below TLS says no goodbye: what was cut off cannot look complete.
 func TestAKnownConnectionIsReset(t *testing.T) {
 	for _, reset := range []bool{false, true} {

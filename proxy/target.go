@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"errors"
-	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -101,17 +101,22 @@ func (c *conn) checkRouting(h head) *runtime.Error {
 	return checkRouting(h)
 }
 
-// arrivedAt reports whether host is the proxy's address that c came to, letter for letter, or
-// localhost with its port where that is one of this machine's own.
+// arrivedAt reports whether host is the proxy's address that the client of c came to, letter for
+// letter, or localhost with its port where that is one of the client's own machine. What a kimbap
+// elsewhere forwards arrived there.
 func (c *conn) arrivedAt(host string) bool {
-	at, ok := c.raw.LocalAddr().(*net.TCPAddr)
-	if !ok || host == "" {
+	came := c.raw.LocalAddr().String()
+	if c.known != nil && c.known.Via != nil {
+		came = c.known.Via.Address
+	}
+	at, err := netip.ParseAddrPort(came)
+	if err != nil || host == "" {
 		return false
 	}
 	if port, local := strings.CutPrefix(host, "localhost:"); local {
-		return at.IP.IsLoopback() && port == strconv.Itoa(at.Port)
+		return at.Addr().Unmap().IsLoopback() && port == strconv.Itoa(int(at.Port()))
 	}
-	return host == at.String()
+	return host == came
 }
 
 // spells reports whether a Host field is a canonical authority, letter for letter, with its
