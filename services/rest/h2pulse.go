@@ -31,7 +31,7 @@ var commonPace = pace{after: 30 * time.Second, most: 15 * time.Second, rare: 5*t
 // send itself, unless five minutes lie between two. A stream of events may be silent for
 // longer than three asks. So a connection that carries gRPC is asked once in a silence, once
 // more if another request has gone out since, and rarely after that: golang.org/x/net adds one
-// to the end of a stream.
+// to the end of a stream. If others go out and it may not be asked, it takes no more.
 type pulse struct {
 	pace
 	cc    *http2.ClientConn
@@ -107,8 +107,10 @@ func (p *pulse) may(now int64) bool {
 	}
 	switch {
 	case !p.grpc.Load(), p.asked == 0, now-p.asked >= int64(p.rare):
-	case p.quick < 2 && p.fresh.Load():
-	default:
+	case !p.fresh.Load():
+		return false
+	case p.quick >= 2:
+		p.cc.SetDoNotReuse()
 		return false
 	}
 	p.fresh.Store(false)
@@ -134,7 +136,7 @@ type frameCount struct {
 }
 
 // speaks reports whether a frame of data or a head begins among the next bytes.
-func (c *frameCount) speaks(b []byte) (any bool) {
+func (c *frameCount) speaks(b []byte) (found bool) {
 	for len(b) > 0 {
 		if c.left > 0 {
 			n := min(c.left, len(b))
@@ -144,11 +146,11 @@ func (c *frameCount) speaks(b []byte) (any bool) {
 		n := copy(c.head[c.have:], b)
 		c.have, b = c.have+n, b[n:]
 		if c.have < frameHead {
-			return any
+			return found
 		}
 		c.have, c.left = 0, int(c.head[0])<<16|int(c.head[1])<<8|int(c.head[2])
 		kind := http2.FrameType(c.head[3])
-		any = any || kind == http2.FrameData || kind == http2.FrameHeaders
+		found = found || kind == http2.FrameData || kind == http2.FrameHeaders
 	}
-	return any
+	return found
 }

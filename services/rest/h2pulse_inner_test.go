@@ -111,8 +111,9 @@ func asking(t *testing.T, c *peer, grpc bool) chan error {
 // one of its own with a reset, and a call may be silent for as long as it likes.
 func TestASilentCallIsNotAskedTooOften(t *testing.T) {
 	q := &quietUpstream{streams: make(chan uint32, 9)}
-	_, c := listenTo(t, q, pace{after: 10 * time.Millisecond, most: 10 * time.Second, rare: time.Hour})
-	const many = 20 * 10 * time.Millisecond
+	const after = 200 * time.Millisecond
+	_, c := listenTo(t, q, pace{after: after, most: 10 * time.Second, rare: time.Hour})
+	const many = 5 * after
 	asks := func(n int32) {
 		t.Helper()
 		runtimetest.Eventually(t, "an ask", func() bool { return q.pings.Load() >= n })
@@ -126,8 +127,14 @@ func TestASilentCallIsNotAskedTooOften(t *testing.T) {
 	asks(1)
 	others := []chan error{asking(t, c, true)}
 	asks(2)
+	if !c.CanTakeNewRequest() {
+		t.Error("it takes no more before it had to be asked once more")
+	}
 	others = append(others, asking(t, c, true))
 	asks(2)
+	if c.CanTakeNewRequest() { // a new one would hang as long, if the path is dead
+		t.Error("it takes more, and cannot be asked")
+	}
 	q.answer(stream, true)
 	if err := <-first; err != nil {
 		t.Fatal(err)
