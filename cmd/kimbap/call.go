@@ -241,7 +241,11 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 }
 
 func (c *cli) sayPending(id string, until time.Time) {
-	c.say("a person must decide this: approval %s, until %s", id, until.Local().Format(time.DateTime))
+	open := ""
+	if !until.IsZero() {
+		open = ", until " + until.Local().Format(time.DateTime)
+	}
+	c.say("a person must decide this: approval %s%s", id, open)
 	c.say("waiting; press Ctrl-C to stop, and collect the result later with: kimbap approve wait %s", id)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,7 +53,9 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 		stop() // that of the page before
 		asked = id
 		c.sayPending(id, until)
-		stop = c.countdown(until)
+		if stop = func() {}; !until.IsZero() {
+			stop = c.countdown(until)
+		}
 	})
 	body, err := there.Execute(ctx, ref, call, !f.noWait)
 	open := halt() // what is said of a question has been said
@@ -60,10 +63,30 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 	if err != nil && ctx.Err() != nil && open != "" { // the question is there still
 		return &runtime.Error{Code: runtime.CodeCanceled, ApprovalID: open, Msg: "interrupted while a person was asked", Err: err}
 	}
+	if err != nil && open != "" {
+		err = whileAsked(err, open, "kimbap approve wait "+open)
+	}
 	if err != nil {
 		return c.pendingID(f, err)
 	}
 	return c.print(body)
+}
+
+// whileAsked is an error after which nobody knows how a question stands that was asked:
+// whoever asks anew would have a second one, and perhaps both done.
+func whileAsked(err error, approval, fix string) error {
+	why := ""
+	switch {
+	case remote.Uncertain(err):
+		why = runtime.AsError(err).Msg
+	case errors.Is(err, remote.ErrUnreachable):
+		why = runtime.Said(err)
+	default:
+		return err
+	}
+	return &runtime.Error{
+		Code: runtime.CodeUpstream, ApprovalID: approval, Msg: "the connection was lost while a person was asked", Hint: fix, Err: errors.New(why),
+	}
 }
 
 func (c *cli) previewElsewhere(ctx context.Context, there *remote.Client, ref string, call remote.Call) error {
@@ -114,6 +137,9 @@ func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source st
 			Code: runtime.CodeCanceled, Msg: "interrupted after the script had begun to wait for a person",
 			Hint: "kimbap exec --resume " + open + " goes on with it if it waits still, else tells what came of it", Err: err,
 		}
+	}
+	if err != nil && open != "" {
+		err = whileAsked(err, "", "kimbap exec --resume "+open)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &result)

@@ -21,7 +21,7 @@ import (
 // interim answer for the answer, so none is asked for.
 const (
 	longest = time.Hour
-	oneTurn = 20 * time.Second
+	oneTurn = 10 * time.Second // a script may wait for two people in one request
 )
 
 // Call is an action that is asked for.
@@ -103,7 +103,7 @@ func actionPath(ref string) string {
 // requests that do nothing else. The pages of a list come from one request all the same,
 // since what a person decides later is one of them alone.
 func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bool) ([]byte, error) {
-	if call.Raw = !call.DryRun; patience && (c.local() || call.All || call.Max > 0) {
+	if call.Raw = !call.DryRun; patience && (c.socket || call.All || call.Max > 0) {
 		call.Wait = longest.String()
 	}
 	if err := call.unsaid(); err != nil {
@@ -120,27 +120,46 @@ func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bo
 // Collect waits for the decision on an approval that the caller asked for, and
 // returns the answer of its request.
 func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
+	turn := oneTurn
+	if c.socket {
+		turn = longest
+	}
 	for {
+		began := time.Now()
 		body, err := c.again(ctx, func() ([]byte, error) {
-			return c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": c.turn.String(), "raw": true})
+			return c.Do(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+":result", map[string]any{"wait": turn.String(), "raw": true})
 		})
 		if err == nil || runtime.CodeOf(err) != runtime.CodeApprovalPending {
 			return body, err
 		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if err := c.slowly(ctx, began); err != nil {
+			return nil, err
 		}
 	}
 }
 
+// slowly waits a second from the begin of a request: who says that nobody has decided without
+// waiting for it is not asked all the time.
+func (c *Client) slowly(ctx context.Context, began time.Time) error {
+	if left := time.Second - time.Since(began); left > 0 {
+		select {
+		case <-c.after(left):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
 // Script runs a script or, with the id of an execution, goes on with that, and waits so long
-// for each person whom it asks. Body is what else the page takes, and the answer how it stands.
+// for a person, on a socket for all whom it asks, else for each at least. Body is what else the
+// page takes, and the answer how it stands.
 func (c *Client) Script(ctx context.Context, id string, body map[string]any, wait time.Duration) ([]byte, error) {
 	left, question, turn := wait, "", wait
-	if !c.local() {
+	if !c.socket {
 		turn = min(turn, 0) // who is asked is heard of at once
 	}
 	for {
+		began := time.Now()
 		data, err := c.script(ctx, id, body, turn)
 		var stands struct {
 			Paused *struct {
@@ -148,16 +167,21 @@ func (c *Client) Script(ctx context.Context, id string, body map[string]any, wai
 				ApprovalID  string `json:"approvalId"`
 			} `json:"paused"`
 		}
-		if err != nil || wait <= 0 || json.Unmarshal(data, &stands) != nil || stands.Paused == nil {
+		if err != nil || wait <= 0 || c.socket || json.Unmarshal(data, &stands) != nil || stands.Paused == nil {
 			return data, err
 		}
-		if left -= turn; question != stands.Paused.ApprovalID { // the next one, unless the first
-			question, left = stands.Paused.ApprovalID, wait-turn
+		if left -= turn; question != stands.Paused.ApprovalID {
+			question, left = stands.Paused.ApprovalID, wait
 		}
 		if left <= 0 {
 			return data, nil
 		}
-		id, body, turn = stands.Paused.ExecutionID, nil, min(left, c.turn)
+		if turn > 0 {
+			if err := c.slowly(ctx, began); err != nil {
+				return nil, err
+			}
+		}
+		id, body, turn = stands.Paused.ExecutionID, nil, min(left, oneTurn)
 		if told, is := ctx.Value(pausingKey{}).(func(string)); is {
 			told(id)
 		}

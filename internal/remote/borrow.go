@@ -124,7 +124,7 @@ func (c *Client) Borrow(ctx context.Context, loan Loan) (net.Conn, error) {
 	defer cancel()
 	conn, err := c.connect(patient)
 	if err != nil {
-		return nil, c.late(ctx, c.unanswered(patient, err))
+		return nil, c.late(ctx, c.unanswered(patient, http.MethodGet, err))
 	}
 	stop := context.AfterFunc(patient, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.upgrade(patient, conn, loan)
@@ -169,19 +169,19 @@ func (c *Client) upgrade(ctx context.Context, conn net.Conn, loan Loan) error {
 		r.Header.Set(fieldUnattended, "true")
 	}
 	if err := r.Write(conn); err != nil {
-		return c.unanswered(ctx, err)
+		return c.unanswered(ctx, r.Method, err)
 	}
 	// The proxy says nothing before it is asked, so nothing of it is read here.
 	from := bufio.NewReader(io.LimitReader(conn, maxHead+maxSmall))
 	answer, err := http.ReadResponse(from, r)
 	if err != nil {
-		return c.unanswered(ctx, err)
+		return c.unanswered(ctx, r.Method, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	switch {
 	case answer.StatusCode != http.StatusSwitchingProtocols:
 		data, _ := io.ReadAll(answer.Body)
-		return c.refusal(answer, data)
+		return c.refusal(r.Method, answer, data)
 	case answer.Header.Get("Upgrade") != upgradeTo || from.Buffered() > 0:
 		return c.strange()
 	case loan.Unattended && answer.Header.Get(fieldUnattended) != "true":

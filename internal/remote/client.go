@@ -60,17 +60,17 @@ type Client struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	tls   *tls.Config
 	http  *http.Client
-	turn  time.Duration // how long one request waits for a person
 	after func(time.Duration) <-chan time.Time
+
+	socket bool // nobody stands between
 }
 
 // New checks the options. Nothing is dialled yet.
 func New(o Options) (*Client, error) {
-	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, turn: oneTurn, after: time.After}
+	c := &Client{at: &url.URL{Scheme: "http", Host: "localhost"}, token: o.Token, tls: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots}, socket: o.Socket != "", after: time.After}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	c.dial = dialer.DialContext
 	if o.Socket != "" {
-		c.turn = longest
 		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", o.Socket)
 		}
@@ -96,9 +96,6 @@ func New(o Options) (*Client, error) {
 	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return c, nil
 }
-
-// local reports whether the other side is behind a socket.
-func (c *Client) local() bool { return c.turn == longest }
 
 // Close ends connections that are kept.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -157,17 +154,17 @@ func (c *Client) do(ctx context.Context, method, path string, body any, most int
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.unanswered(ctx, err)
+		return nil, c.unanswered(ctx, method, err)
 	}
 	defer answer.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
 	switch {
 	case err != nil:
-		return nil, c.unanswered(ctx, err)
+		return nil, c.unanswered(ctx, method, err)
 	case int64(len(data)) > most:
 		return nil, &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Msg: "the answer is too long"}
 	case answer.StatusCode >= http.StatusMultipleChoices:
-		return nil, c.refusal(answer, data)
+		return nil, c.refusal(method, answer, data)
 	}
 	return data, nil
 }
@@ -210,7 +207,7 @@ func (c *Client) List(ctx context.Context, path string, query url.Values, most i
 }
 
 // unanswered says that no answer came, and whether anything may have happened.
-func (c *Client) unanswered(ctx context.Context, err error) error {
+func (c *Client) unanswered(ctx context.Context, method string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -224,21 +221,46 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, dial)
 	}
-	return &runtime.Error{Code: runtime.CodeUpstream, Msg: c.base + " did not answer", Err: err, Hint: c.unsure()}
+	return c.unsure(method, &runtime.Error{Msg: c.base + " did not answer", Err: err, Hint: c.between()})
 }
 
-const lookFirst = "before you try again, see whether it was done: kimbap audit tail"
+// uncertain is an error of which nobody knows what came before it.
+type uncertain struct{ of *runtime.Error }
 
-// unsure is what to do where nobody knows what came of a request.
-func (c *Client) unsure() string {
-	if c.local() {
-		return lookFirst
+// Error implements error.
+func (u uncertain) Error() string { return u.of.Error() }
+
+// Unwrap returns the error itself.
+func (u uncertain) Unwrap() error { return u.of }
+
+// Uncertain reports whether a request may have been done, and its answer is lost.
+func Uncertain(err error) bool { return errors.As(err, &uncertain{}) }
+
+// between is a hint for an answer that did not come in time.
+func (c *Client) between() string {
+	if c.socket {
+		return ""
 	}
-	return lookFirst + "; a proxy before the server must wait for as long as it may take (docs/serve.md)"
+	return "a proxy before the server must wait for as long as it may take (docs/serve.md)"
+}
+
+// unsure says what to do where nobody knows what came of a request.
+func (c *Client) unsure(method string, e *runtime.Error) error {
+	first := "before you try again, see whether it was done: kimbap audit tail"
+	if method == http.MethodGet {
+		first = "try again"
+	}
+	if e.Code = runtime.CodeUpstream; e.Hint != "" {
+		first += "; " + e.Hint
+	}
+	if e.Hint = first; method == http.MethodGet {
+		return e
+	}
+	return uncertain{e}
 }
 
 // refusal reads a problem (RFC 9457).
-func (c *Client) refusal(answer *http.Response, data []byte) error {
+func (c *Client) refusal(method string, answer *http.Response, data []byte) error {
 	var p struct {
 		runtime.Problem
 		Upstream string `json:"upstream"`
@@ -247,11 +269,11 @@ func (c *Client) refusal(answer *http.Response, data []byte) error {
 	}
 	if json.Unmarshal(data, &p) != nil || p.Code == "" {
 		if s := answer.StatusCode; s >= http.StatusBadGateway && s <= http.StatusGatewayTimeout {
-			e := &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("a proxy before the server answered %d in its place", s), Hint: c.unsure()}
-			if s != http.StatusGatewayTimeout {
-				e.Hint = "see that the server runs; " + lookFirst
+			e := &runtime.Error{Msg: fmt.Sprintf("a proxy before the server answered %d in its place", s), Hint: "see that the server runs"}
+			if s == http.StatusGatewayTimeout {
+				e.Hint = c.between()
 			}
-			return e
+			return c.unsure(method, e)
 		}
 		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
 	}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -50,7 +51,7 @@ func Waiting(ctx context.Context, told func(approval string, until time.Time)) c
 	}})
 }
 
-// tell says what is waited for, if nobody has. Who cannot be told waits all the same.
+// tell says what is waited for, if nobody has: the zero time is one that is not known.
 func (c *Client) tell(ctx context.Context, id string) {
 	w, is := ctx.Value(waitingKey{}).(*waiting)
 	if !is || w.knows(id) {
@@ -59,9 +60,11 @@ func (c *Client) tell(ctx context.Context, id string) {
 	var question struct {
 		Expires time.Time `json:"expires"`
 	}
-	if c.Get(ctx, "/v1/approvals/"+url.PathEscape(id), &question) == nil && !question.Expires.IsZero() {
-		w.tell(id, question.Expires)
+	data, err := c.again(ctx, func() ([]byte, error) { return c.Do(ctx, http.MethodGet, "/v1/approvals/"+url.PathEscape(id), nil) })
+	if err == nil {
+		_ = json.Unmarshal(data, &question)
 	}
+	w.tell(id, question.Expires)
 }
 
 type pausingKey struct{}

@@ -72,6 +72,18 @@ func onSocket(t *testing.T, answer http.Handler) *Client {
 	return c
 }
 
+// atOnce lets a client not sleep between two requests, and counts how often it would have.
+func atOnce(c *Client) *int {
+	slept := new(int)
+	c.after = func(time.Duration) <-chan time.Time {
+		*slept++
+		over := make(chan time.Time)
+		close(over)
+		return over
+	}
+	return slept
+}
+
 // Proxies before a server end a request that is silent for long, and some take an interim
 // answer for the answer. So none waits long for a person, or may have such an answer, and the
 // question is told once, however it was heard of. Nobody stands before a socket; and pages are of
@@ -85,8 +97,8 @@ func TestAWaitForAPersonIsInTurns(t *testing.T) {
 		looks           bool
 	}{
 		"nobody is asked":   {undecided: 0, want: []string{""}},
-		"soon":              {undecided: 1, want: []string{"", "20s"}, looks: true},
-		"late":              {undecided: 3, want: []string{"", "20s", "20s", "20s"}, looks: true},
+		"soon":              {undecided: 1, want: []string{"", "10s"}, looks: true},
+		"late":              {undecided: 3, want: []string{"", "10s", "10s", "10s"}, looks: true},
 		"on a socket":       {socket: true, interim: true, undecided: 0, want: []string{"1h0m0s"}},
 		"late, on a socket": {socket: true, undecided: 1, want: []string{"1h0m0s", "1h0m0s"}, looks: true},
 		"late, and told":    {socket: true, interim: true, undecided: 1, want: []string{"1h0m0s", "1h0m0s"}},
@@ -102,6 +114,7 @@ func TestAWaitForAPersonIsInTurns(t *testing.T) {
 			} else {
 				there = client(t, served(t, server.ServeHTTP).URL, nil)
 			}
+			slept := atOnce(there)
 			var mu sync.Mutex
 			var told []string
 			ctx := Waiting(t.Context(), func(id string, until time.Time) {
@@ -115,6 +128,9 @@ func TestAWaitForAPersonIsInTurns(t *testing.T) {
 			}
 			if !slices.Equal(server.waits, c.want) {
 				t.Errorf("waited %v, want %v", server.waits, c.want)
+			}
+			if collected := len(c.want) - 1; *slept != max(collected-1, 0) {
+				t.Errorf("slept %d times in %d waits", *slept, collected)
 			}
 			if looks := slices.Contains(server.asked, "GET /v1/approvals/apr_1"); looks != c.looks {
 				t.Errorf("asked %v", server.asked)
@@ -145,9 +161,9 @@ func TestAScriptWaitsInTurns(t *testing.T) {
 		"no wait":       {0, false, []string{paused("a")}, []string{"0s"}, paused("a"), 0},
 		"not asked":     {time.Minute, false, []string{done}, []string{"0s"}, done, 0},
 		"one turn":      {5 * time.Second, false, []string{paused("a"), paused("a")}, []string{"0s", "5s"}, paused("a"), 1},
-		"decided":       {time.Minute, false, []string{paused("a"), paused("a"), done}, []string{"0s", "20s", "20s"}, done, 2},
-		"not decided":   {50 * time.Second, false, []string{paused("a"), paused("a"), paused("a"), paused("a")}, []string{"0s", "20s", "20s", "10s"}, paused("a"), 3},
-		"two questions": {30 * time.Second, false, []string{paused("a"), paused("b"), paused("b")}, []string{"0s", "20s", "10s"}, paused("b"), 2},
+		"decided":       {time.Minute, false, []string{paused("a"), paused("a"), done}, []string{"0s", "10s", "10s"}, done, 2},
+		"not decided":   {25 * time.Second, false, []string{paused("a"), paused("a"), paused("a"), paused("a")}, []string{"0s", "10s", "10s", "5s"}, paused("a"), 3},
+		"two questions": {15 * time.Second, false, []string{paused("a"), paused("b"), paused("b"), paused("b")}, []string{"0s", "10s", "10s", "5s"}, paused("b"), 3},
 		"on a socket":   {time.Minute, true, []string{paused("a")}, []string{"1m0s"}, paused("a"), 0},
 		"negative":      {-time.Second, false, []string{done}, []string{"-1s"}, done, 0},
 	} {
@@ -167,10 +183,14 @@ func TestAScriptWaitsInTurns(t *testing.T) {
 			if c.socket {
 				there = onSocket(t, http.HandlerFunc(answer))
 			}
+			slept := atOnce(there)
 			told := 0
 			data, err := there.Script(Pausing(t.Context(), func(string) { told++ }), "", map[string]any{"code": "return 1"}, c.wait)
 			if err != nil || string(data) != c.end || told != c.told || !slices.Equal(waits, c.waits) {
 				t.Errorf("%s, %v; told %d times; waited %v, want %v", data, err, told, waits, c.waits)
+			}
+			if want := max(len(waits)-2, 0); *slept != want { // not after the first, which had no wait, nor after the last
+				t.Errorf("slept %d times, want %d", *slept, want)
 			}
 			for i, path := range paths {
 				if want := "/v1/exec"; i > 0 && path != want+"/exe_1/resume" || i == 0 && path != want {
@@ -199,7 +219,7 @@ func TestWhatBecameOfARequestIsToLookFor(t *testing.T) {
 		"cut":             {cut, false, "did not answer", "a proxy before the server"},
 		"cut on a socket": {cut, true, "did not answer", "kimbap audit tail"},
 		"504":             {of(504), false, "a proxy before the server answered 504", "see whether it was done"},
-		"503":             {of(503), false, "a proxy before the server answered 503", "see that the server runs; before you try again"},
+		"503":             {of(503), false, "a proxy before the server answered 503", "kimbap audit tail; see that the server runs"},
 		"500":             {of(500), false, "answered 500, and is perhaps no kimbap", "look at the URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,9 +229,36 @@ func TestWhatBecameOfARequestIsToLookFor(t *testing.T) {
 			}
 			_, err := there.Execute(t.Context(), "notes.create-note", Call{}, true)
 			e := runtime.AsError(err)
+			if Uncertain(err) == strings.Contains(c.msg, "no kimbap") {
+				t.Errorf("uncertain: %v", Uncertain(err))
+			}
+			if _, err := there.Do(t.Context(), http.MethodGet, "/v1/services", nil); Uncertain(err) || strings.Contains(runtime.AsError(err).Hint, "audit") {
+				t.Errorf("where nothing can have been done: %v", runtime.AsError(err).Hint)
+			}
 			if e.Code != runtime.CodeUpstream || !strings.Contains(e.Msg, c.msg) || !strings.Contains(e.Hint, c.hint) || c.socket && strings.Contains(e.Hint, "proxy") {
 				t.Errorf("%s: %s (%s)", e.Code, e.Msg, e.Hint)
 			}
 		})
+	}
+}
+
+// Who cannot be told until when a question is open hears of it all the same.
+func TestAQuestionIsToldWithoutItsEnd(t *testing.T) {
+	server := &asking{undecided: 1}
+	there := client(t, served(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			http.Error(w, "no", http.StatusBadGateway)
+			return
+		}
+		server.ServeHTTP(w, r)
+	}).URL, nil)
+	told := ""
+	ctx := Waiting(t.Context(), func(id string, until time.Time) {
+		if told = id; !until.IsZero() {
+			t.Error(until)
+		}
+	})
+	if _, err := there.Execute(ctx, "notes.create-note", Call{}, true); err != nil || told != "apr_1" {
+		t.Errorf("told of %q, %v", told, err)
 	}
 }
