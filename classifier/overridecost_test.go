@@ -24,7 +24,7 @@ func TestFormCheckCostsLittleForBytes(t *testing.T) {
 			piece = piece[n:]
 		}
 	})
-	if allocs > 20 { // some pairs are as long as what is kept of one
+	if allocs > 20 {
 		t.Errorf("%v allocations for 256 KiB of a file", allocs)
 	}
 }
