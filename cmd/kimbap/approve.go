@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/remote"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newApproveCommand(c *cli) *cobra.Command {
@@ -232,6 +233,9 @@ Only the requester can: the request is executed in its name, once.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				body, err := there.Collect(ctx, args[0])
+				if remote.Uncertain(err) {
+					return whileAsked(err, args[0], "kimbap approve wait "+runtime.Quote(args[0]))
+				}
 				if err != nil {
 					return err
 				}

@@ -18,6 +18,7 @@ func TestALostWaitNamesItsQuestion(t *testing.T) {
 		fix  string
 	}{
 		"call": {[]string{"call", "notes.delete-note"}, " approve wait apr_1"},
+		"wait": {[]string{"approve", "wait", "apr_1"}, " approve wait apr_1"},
 		"exec": {[]string{"exec", "--wait", "1h", "-e", "return 1"}, " exec --resume exe_1"},
 	} {
 		for _, status := range []int{0, http.StatusBadGateway} { // 0: the connection breaks
