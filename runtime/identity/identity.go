@@ -145,9 +145,15 @@ func (i *Identity) find(ctx context.Context, hash [32]byte) (*Token, error) {
 	return i.lookUp(ctx, hash)
 }
 
+// storeTime is how long the store may take to say whose a token is.
+const storeTime = 10 * time.Second
+
 // lookUp asks the store and remembers what it says. Only tokens that exist are remembered,
-// so that guessing fills nothing.
+// so that guessing fills nothing. A caller that leaves meanwhile does not end that: its request
+// is recorded, and as whose.
 func (i *Identity) lookUp(ctx context.Context, hash [32]byte) (*Token, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
 	known := i.known.Load()
 	t, found, err := i.o.Store.TokenByHash(ctx, hash)
 	if err != nil || !found {

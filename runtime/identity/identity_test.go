@@ -28,10 +28,13 @@ func (s *tokens) AddToken(_ context.Context, t identity.Token) error {
 	return nil
 }
 
-func (s *tokens) TokenByHash(_ context.Context, hash [32]byte) (identity.Token, bool, error) {
+func (s *tokens) TokenByHash(ctx context.Context, hash [32]byte) (identity.Token, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lookups++
+	if err := ctx.Err(); err != nil {
+		return identity.Token{}, false, err
+	}
 	for _, t := range s.list {
 		if t.Hash == hash {
 			return t, true, nil
@@ -216,6 +219,19 @@ func TestRevocationByAnotherProcess(t *testing.T) {
 	w.Forget()
 	if _, err := w.Identify(t.Context(), caller); reason(err) != runtime.ReasonTokenRevoked {
 		t.Fatalf("after Forget: %v", err)
+	}
+}
+
+// A caller that leaves before its token was looked up is known all the same: what it asked for
+// is recorded.
+func TestWhoLeavesIsKnown(t *testing.T) {
+	w := newWorld(t)
+	secret, token := w.mint(t, identity.Grant{})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	who, err := w.Identify(ctx, runtime.Caller{Token: secret})
+	if err != nil || who.TokenID != token.ID {
+		t.Errorf("%+v, %v", who, err)
 	}
 }
 
