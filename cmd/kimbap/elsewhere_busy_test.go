@@ -11,6 +11,22 @@ import (
 	"testing"
 )
 
+// executeAt is a command of which a server does the work.
+func executeAt(t *testing.T, server string, args ...string) (code int, out, said string) {
+	t.Helper()
+	home := t.TempDir()
+	token := filepath.Join(home, "token")
+	if err := os.WriteFile(token, []byte("kmb_x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	code = execute(t.Context(), &cli{
+		args: append([]string{"--home", home, "--server", server, "--token-file", token}, args...),
+		in:   strings.NewReader(""), out: &stdout, err: &stderr, env: []string{"HOME=" + home}, uid: os.Getuid(),
+	})
+	return code, stdout.String(), stderr.String()
+}
+
 // A script that another kimbap has no room for is sent again when that says, and one that had
 // begun there is not: it would run twice.
 func TestExecTriesAgainWhereNothingWasBegun(t *testing.T) {
@@ -38,18 +54,9 @@ func TestExecTriesAgainWhereNothingWasBegun(t *testing.T) {
 				_, _ = io.WriteString(w, c.refusal)
 			}))
 			t.Cleanup(there.Close)
-			home := t.TempDir()
-			token := filepath.Join(home, "token")
-			if err := os.WriteFile(token, []byte("kmb_x"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var out, said strings.Builder
-			code := execute(t.Context(), &cli{
-				args: []string{"--home", home, "--server", there.URL, "--token-file", token, "exec", "-e", "return 7"},
-				in:   strings.NewReader(""), out: &out, err: &said, env: []string{"HOME=" + home}, uid: os.Getuid(),
-			})
-			if code != c.exit || sent.Load() != c.sent || (strings.TrimSpace(out.String()) == "7") != (c.exit == 0) {
-				t.Errorf("exit %d after %d requests: %s%s", code, sent.Load(), out.String(), said.String())
+			code, out, said := executeAt(t, there.URL, "exec", "-e", "return 7")
+			if code != c.exit || sent.Load() != c.sent || (strings.TrimSpace(out) == "7") != (c.exit == 0) {
+				t.Errorf("exit %d after %d requests: %s%s", code, sent.Load(), out, said)
 			}
 		})
 	}

@@ -4,8 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -43,19 +41,10 @@ func TestALostWaitNamesItsQuestion(t *testing.T) {
 					}
 				}))
 				t.Cleanup(there.Close)
-				home := t.TempDir()
-				token := filepath.Join(home, "token")
-				if err := os.WriteFile(token, []byte("kmb_x"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				var out, said strings.Builder
-				code := execute(t.Context(), &cli{
-					args: append([]string{"--home", home, "--server", there.URL, "--token-file", token}, c.args...),
-					in:   strings.NewReader(""), out: &out, err: &said, env: []string{"HOME=" + home}, uid: os.Getuid(),
-				})
-				_, fix, _ := strings.Cut(said.String(), "\nfix: ")
+				code, out, said := executeAt(t, there.URL, c.args...)
+				_, fix, _ := strings.Cut(said, "\nfix: ")
 				if code != exitUpstream || !strings.Contains(fix, c.fix) || strings.Contains(fix, "try again") {
-					t.Errorf("exit %d: %s%s", code, out.String(), said.String())
+					t.Errorf("exit %d: %s%s", code, out, said)
 				}
 			})
 		}
