@@ -17,7 +17,8 @@ type Asker struct {
 
 // dialect is that of a vendor whose clients check the form of an error, and show nothing but
 // "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler and sentry-cli, and
-// those of S3, some of which call that one of the store.
+// those of the APIs of AWS that speak XML, which say that it cannot be parsed; some of S3 call it
+// one of the store.
 type dialect byte
 
 const (
@@ -27,6 +28,8 @@ const (
 	ofCloudflare
 	ofSentry
 	ofS3
+	ofAWS // its APIs in XML: of forms (STS, IAM), and Route 53 and CloudFront
+	ofEC2
 )
 
 // AskerOf reads it from the head of a request, and keeps nothing else of that.
@@ -37,8 +40,8 @@ func AskerOf(header http.Header) Asker {
 		a.dialect = ofAnthropic
 	case header["X-Goog-Api-Key"] != nil || header["X-Goog-Api-Client"] != nil:
 		a.dialect = ofGoogle
-	case slices.ContainsFunc(header["Authorization"], signedForS3):
-		a.dialect = ofS3
+	case signedFor(header) != "":
+		a.dialect = dialectOfAWS(signedFor(header), header.Get("Content-Type"))
 	case a.is("wrangler/"):
 		a.dialect = ofCloudflare
 	case a.is("sentry-cli/"):
@@ -47,10 +50,34 @@ func AskerOf(header http.Header) Asker {
 	return a
 }
 
-// signedForS3 reports whether a signature is one for S3, or for a store of another that speaks
-// its protocol.
-func signedForS3(authorization string) bool {
-	return strings.HasPrefix(authorization, "AWS4-") && strings.Contains(authorization, "/s3/aws4_request")
+// signedFor is the service of AWS that a signature is for, or "": of version 4, also with the keys
+// of several regions. Stores of others name S3 there too.
+func signedFor(header http.Header) string {
+	for _, authorization := range header["Authorization"] {
+		if !strings.HasPrefix(authorization, "AWS4-") {
+			continue
+		}
+		if scope, _, is := strings.Cut(authorization, "/aws4_request"); is {
+			return scope[strings.LastIndexByte(scope, '/')+1:]
+		}
+	}
+	return ""
+}
+
+// dialectOfAWS is ofNobody for its APIs in JSON, which read code and message of a problem.
+func dialectOfAWS(service, content string) dialect {
+	switch service {
+	case "s3", "s3express":
+		return ofS3
+	case "ec2":
+		return ofEC2
+	case "route53", "cloudfront":
+		return ofAWS
+	}
+	if strings.HasPrefix(content, "application/x-www-form-urlencoded") {
+		return ofAWS
+	}
+	return ofNobody
 }
 
 // suit gives a refusal the form that the asker's API has for an error.
@@ -73,17 +100,44 @@ type anthropicError struct {
 	Message string `json:"message"`
 }
 
-// s3Error is a refusal as clients of S3 read it, whose protocol has no other form of an error.
-type s3Error struct {
+// awsError is a refusal as clients of S3 read it, whose protocols have no other form of an error;
+// in the others of AWS it is a part.
+type awsError struct {
 	XMLName xml.Name `xml:"Error"`
 	Code    string   `xml:"Code"`
 	Message string   `xml:"Message"`
 }
 
+type awsResponse struct {
+	XMLName xml.Name `xml:"ErrorResponse"`
+	Error   awsError
+}
+
+type ec2Response struct {
+	XMLName xml.Name `xml:"Response"`
+	Errors  struct{ Error awsError }
+}
+
+// xml is the refusal in XML, or nil for clients that read JSON.
+func (a Asker) xml(form told) any {
+	e := awsError{Code: string(form.Code), Message: form.Message}
+	switch a.dialect {
+	case ofS3:
+		return e
+	case ofAWS:
+		return awsResponse{Error: e}
+	case ofEC2:
+		r := ec2Response{}
+		r.Errors.Error = e
+		return r
+	}
+	return nil
+}
+
 // body is a refusal as it is sent.
 func (a Asker) body(form told) ([]byte, error) {
-	if a.dialect == ofS3 {
-		text, err := xml.Marshal(s3Error{Code: string(form.Code), Message: form.Message})
+	if in := a.xml(form); in != nil {
+		text, err := xml.Marshal(in)
 		return append([]byte(xml.Header), text...), err
 	}
 	a.suit(&form)
@@ -149,7 +203,8 @@ func (a Asker) ofRegistry() bool {
 // reads nothing else and shows an empty error. So do clients of vendors that answer nothing
 // else.
 func (a Asker) kind() string {
-	if a.dialect == ofS3 {
+	switch a.dialect {
+	case ofS3, ofAWS, ofEC2:
 		return "application/xml"
 	}
 	kinds := strings.ToLower(strings.Join(a.accept, ","))

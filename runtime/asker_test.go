@@ -99,24 +99,31 @@ func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
 
 // Clients of S3 show the Code and Message of its XML, and of any other answer the status:
 // minio-go says "Access Denied", as if the store had refused.
-func TestARefusalIsReadByClientsOfS3(t *testing.T) {
-	const scope = "AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/%s/aws4_request, SignedHeaders=host, Signature=00"
-	for service, want := range map[string]string{"s3": "application/xml", "dynamodb": runtime.ProblemType} {
+func TestARefusalIsReadByClientsOfAWS(t *testing.T) {
+	const (
+		message = "<Code>forbidden</Code><Message>kimbap: no &lt;b&gt; &amp; no (ask)</Message>"
+		form    = "application/x-www-form-urlencoded; charset=utf-8"
+	)
+	for _, c := range []struct{ scope, content, want string }{
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/s3/aws4_request", "", "<Error>" + message + "</Error>"},
+		{"AWS4-ECDSA-P256-SHA256 Credential=AKID/20261129/s3/aws4_request", "", "<Error>" + message + "</Error>"},
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/sts/aws4_request", form, "<ErrorResponse><Error>" + message + "</Error></ErrorResponse>"},
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/us-east-1/route53/aws4_request", "", "<ErrorResponse><Error>" + message + "</Error></ErrorResponse>"},
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/ec2/aws4_request", form, "<Response><Errors><Error>" + message + "</Error></Errors></Response>"},
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/dynamodb/aws4_request", "application/x-amz-json-1.0", ""},
+		{"AWS4-HMAC-SHA256 Credential=AKID/20261129/eu-west-1/lambda/aws4_request", "", ""},
+		{"AWS4-HMAC-SHA256", form, ""},
+		{"Bearer 20261129/eu-west-1/sts/aws4_request", form, ""},
+	} {
 		w := httptest.NewRecorder()
 		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Msg: "no <b> & no", Hint: "ask"},
-			runtime.AskerOf(http.Header{"Authorization": {strings.Replace(scope, "%s", service, 1)}}))
-		if kind := w.Header().Get("Content-Type"); kind != want {
-			t.Errorf("%s: as %s: %s", service, kind, w.Body)
+			runtime.AskerOf(http.Header{"Authorization": {c.scope + ", SignedHeaders=host, Signature=00"}, "Content-Type": {c.content}}))
+		kind, want := "application/xml", xml.Header+c.want+"\n"
+		if c.want == "" {
+			kind, want = runtime.ProblemType, w.Body.String()
 		}
-		if service != "s3" {
-			continue
-		}
-		var told struct {
-			XMLName       xml.Name `xml:"Error"`
-			Code, Message string
-		}
-		if err := xml.Unmarshal(w.Body.Bytes(), &told); err != nil || told.Code != "forbidden" || told.Message != "kimbap: no <b> & no (ask)" {
-			t.Errorf("%v: %s", err, w.Body)
+		if w.Header().Get("Content-Type") != kind || w.Body.String() != want {
+			t.Errorf("%s as %s: %s", c.scope, w.Header().Get("Content-Type"), w.Body)
 		}
 	}
 }
