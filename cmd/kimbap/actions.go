@@ -155,7 +155,7 @@ func (c *cli) sayAction(action *runtime.Action) {
 	}
 	var rows [][]string
 	for _, p := range info.Args {
-		rows = append(rows, []string{"--" + p.Name, string(p.Type), p.needs(), p.Description})
+		rows = append(rows, []string{"--" + runtime.CallFlag(p.Name), string(p.Type), p.needs(), p.Description})
 	}
 	fmt.Fprintln(c.out)
 	c.table([]string{"argument", "type", "", "description"}, rows)
@@ -229,7 +229,7 @@ func filled(action *runtime.Action, name string) bool {
 
 // exampleOf is the flag of an argument with a value of its type.
 func exampleOf(p *runtime.Param) string {
-	value := strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
+	flag, value := " --"+runtime.CallFlag(p.Name), strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
 	switch {
 	case p.Split != "":
 		value = strings.NewReplacer("{", "", "}", "").Replace(p.Split)
@@ -241,11 +241,11 @@ func exampleOf(p *runtime.Param) string {
 			value = fmt.Sprint(*p.Minimum)
 		}
 	case p.Type == runtime.TypeBoolean:
-		return " --" + p.Name
+		return flag
 	case p.Type == runtime.TypeArray:
-		return " --" + p.Name + " a --" + p.Name + " b"
+		return flag + " a" + flag + " b"
 	case p.Type == runtime.TypeObject:
 		value = `'{"key": "value"}'`
 	}
-	return " --" + p.Name + " " + value
+	return flag + " " + value
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,8 @@ const callLong = `Call one action of a service.
 The flags are the action's own arguments: kimbap call SERVICE.ACTION --help
 lists them, with examples. @file is the content of a file, @- of stdin, @@ an @.
 For a list, repeat the flag for each element, or give it once as JSON; an object is JSON.
-An argument whose name is also a flag of call is --arg.NAME.
+An argument whose name is also a flag of call is --arg.NAME. A value that begins with
+a hyphen is safest behind an equals sign: --title="$TEXT".
 
 Besides the arguments:
   --input FILE    all arguments as one JSON object, - for stdin
@@ -109,20 +109,6 @@ func actionNamed(cmd *cobra.Command, args []string) string {
 	return ""
 }
 
-// early reads the global flags that matter before the home is open.
-func (c *cli) early(cmd *cobra.Command, args []string) error {
-	flags := pflag.NewFlagSet("call", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.SetOutput(io.Discard)
-	flags.BoolP("help", "h", false, "")
-	flags.AddFlagSet(cmd.Root().PersistentFlags())
-	_ = flags.Parse(args) // what is wrong with them is said once the action's flags are known
-	if err := c.checkServer(cmd); err != nil {
-		return err
-	}
-	return c.checkOutput()
-}
-
 func (c *cli) call(ctx context.Context, cmd *cobra.Command, a *app.App, action *runtime.Action, words []string) error {
 	args, f, err := c.callWords(cmd, action, words)
 	if err != nil || f.help {
@@ -154,8 +140,12 @@ func (c *cli) callWords(cmd *cobra.Command, action *runtime.Action, words []stri
 		}
 		return nil, f, nil
 	}
-	if rest := flags.Args(); len(rest) > 1 {
+	rest := flags.Args()
+	if len(rest) > 1 {
 		return nil, f, stray(action, flags, words, rest[1])
+	}
+	if named := actionNamed(cmd, words); len(rest) == 0 || rest[0] != named {
+		return nil, f, usage("put the action first: kimbap call SERVICE.ACTION --ARG VALUE", "%q stands where the value of a flag does, and cannot be the action", named)
 	}
 	if f.most < 0 {
 		return nil, f, usage("--max 100", "--max must be at least 1")

@@ -70,7 +70,7 @@ func (f *argFlag) Set(text string) error {
 	if !isFile {
 		var complaint string
 		if value, complaint = app.Argument(f.p, value.(string)); complaint != "" {
-			return fmt.Errorf("--%s %s", f.p.Name, complaint)
+			return fmt.Errorf("--%s %s", runtime.CallFlag(f.p.Name), complaint)
 		}
 	}
 	f.given = true
@@ -104,7 +104,7 @@ func (f *argFlag) read(text string) (value any, isFile bool, err error) {
 	h := f.action.HTTP
 	if inBody := h != nil && f.p.In == runtime.InBody; !inBody || h.BodyType != "multipart" {
 		if !utf8.Valid(data) && (!inBody || h.BodyType != "raw") {
-			return nil, false, usage("send it to an action whose body is a file", "--%s: %s is not text (UTF-8), and this argument is", f.p.Name, path)
+			return nil, false, usage("send it to an action whose body is a file", "--%s: %s is not text (UTF-8), and this argument is", runtime.CallFlag(f.p.Name), path)
 		}
 		return string(data), false, nil
 	}
@@ -120,9 +120,8 @@ func (f *argFlag) read(text string) (value any, isFile bool, err error) {
 	return part, true, nil
 }
 
-// actionFlags makes flags of the action's arguments. A name that is also a
-// flag of call is reached as --arg.NAME, and "-" stands for "_" too.
-func (c *cli) actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFlags) (*pflag.FlagSet, []*argFlag) {
+// ownFlags are what call takes beside the arguments of an action, the global flags among them.
+func (c *cli) ownFlags(cmd *cobra.Command, f *callFlags) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("call", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.SortFlags = false
@@ -134,15 +133,18 @@ func (c *cli) actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFla
 	flags.IntVar(&f.most, "max", 0, "ask for pages until there are this many elements")
 	flags.BoolVarP(&f.help, "help", "h", false, "describe the action")
 	flags.AddFlagSet(cmd.Root().PersistentFlags())
+	return flags
+}
+
+// actionFlags makes flags of the action's arguments. "-" stands for "_" too.
+func (c *cli) actionFlags(cmd *cobra.Command, action *runtime.Action, f *callFlags) (*pflag.FlagSet, []*argFlag) {
+	flags := c.ownFlags(cmd, f)
 	var args []*argFlag
 	names := map[string]bool{}
 	for i := range action.Params {
 		p := &action.Params[i]
 		arg := &argFlag{c: c, action: action, p: p}
-		name := p.Name
-		if flags.Lookup(name) != nil {
-			name = "arg." + name
-		}
+		name := runtime.CallFlag(p.Name)
 		flags.Var(arg, name, p.Description)
 		if p.Type == runtime.TypeBoolean {
 			flags.Lookup(name).NoOptDefVal = "true"

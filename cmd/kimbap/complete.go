@@ -87,7 +87,7 @@ func (c *cli) offerCall(cmd *cobra.Command, args []string, typed string) ([]stri
 			return flagsOf(action), cobra.ShellCompDirectiveNoFileComp
 		}
 		for _, p := range action.Args {
-			if "--"+p.Name == last && len(p.Enum) > 0 {
+			if "--"+runtime.CallFlag(p.Name) == last && len(p.Enum) > 0 {
 				var out []string
 				for _, value := range p.Enum {
 					out = append(out, at+fmt.Sprint(value))
@@ -106,7 +106,7 @@ func (c *cli) offerCall(cmd *cobra.Command, args []string, typed string) ([]stri
 func flagsOf(action actionInfo) []string {
 	var out []string
 	for _, p := range action.Args {
-		out = append(out, offer("--"+p.Name, p.Description))
+		out = append(out, offer("--"+runtime.CallFlag(p.Name), p.Description))
 	}
 	return append(out, "--input\targuments as JSON, from a file or -", "--dry-run\tshow the request, send nothing", "--trace\tshow the stages",
 		"--no-wait\tdo not wait for an approval", "--all\tall pages", "--max\tpages until there are so many elements")

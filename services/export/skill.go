@@ -67,7 +67,7 @@ func writeActions(b *strings.Builder, s *services.Service) {
 		var args []string
 		for i := range a.Params {
 			p := &a.Params[i]
-			name := "`--" + p.Name + "`"
+			name := "`--" + runtime.CallFlag(p.Name) + "`"
 			if a.Needs(p) {
 				name = "**" + name + "**"
 			}
