@@ -70,16 +70,16 @@ func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 
 // copyScanned passes the encoded bytes on once their decoded copy was searched.
 // A hit cuts the answer off before the bytes that complete it have left.
-func (x *exchange) copyScanned(ctx context.Context, body io.Reader, decode scrub.Decoder) error {
-	src := &tap{x: x, src: body}
-	err := x.search(ctx, src, decode)
+func (x *exchange) copyScanned(ctx context.Context, body io.Reader, coding string) error {
+	src := &tap{x: x, src: body, ahead: scrub.Ahead(coding)}
+	err := x.search(ctx, src, scrub.DecoderOf(coding))
 	switch {
 	case errors.Is(err, errReflected), errors.Is(src.failed, errReflected):
 		return x.reflected()
 	case src.failed != nil:
 		return src.failed
 	case err == nil && src.drained():
-		if err = src.release(); errors.Is(err, errReflected) {
+		if err = src.release(src.used); errors.Is(err, errReflected) {
 			return x.reflected()
 		}
 		return err
@@ -124,11 +124,12 @@ func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) e
 		if at, _ := m.Next(text, 0); at >= 0 {
 			return errReflected
 		}
-		carried = copy(window, text[len(text)-m.Tail(text):])
-		if n < windowSize && err == nil {
-			// The decoder has given all it has for what it was given. At its end that waits
-			// until nothing follows: else it was no encoding, and is searched as it stands.
-			if werr := src.release(); werr != nil {
+		tail := m.Tail(text)
+		carried = copy(window, text[len(text)-tail:])
+		if err == nil {
+			// At its end that waits until nothing follows: else it was no encoding, and is
+			// searched as it stands.
+			if werr := src.searched(n, tail); werr != nil {
 				src.failed = werr
 				return werr
 			}
@@ -145,13 +146,17 @@ func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) e
 	}
 }
 
-// tap feeds a decoder byte by byte and keeps the encoded bytes until release:
-// those the decoder has used and whose output was searched.
+// tap feeds a decoder byte by byte and keeps the encoded bytes until release: those the
+// decoder has used, whose output was searched and in which no credential begins.
 type tap struct {
 	x      *exchange
 	src    io.Reader
 	held   []byte
 	used   int
+	ahead  int   // decoded bytes that may follow from what was used, see [scrub.Ahead]
+	mark   int   // how much was used, ahead or more decoded bytes before the last
+	since  int   // decoded bytes since then
+	clear  bool  // in what is decoded no credential begins
 	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
 	failed error // the upstream's, or the caller's, or for want of memory
@@ -164,8 +169,8 @@ func (t *tap) fill() error {
 	if t.end != nil {
 		return t.end
 	}
-	if t.used > heldLimit {
-		if t.failed = t.release(); t.failed != nil {
+	if t.used > heldLimit || t.clear && t.flushed() {
+		if t.failed = t.release(t.used); t.failed != nil {
 			return t.failed
 		}
 	}
@@ -224,18 +229,41 @@ func (t *tap) Peek(n int) ([]byte, error) {
 // Buffered returns how many bytes Peek has without waiting for the upstream.
 func (t *tap) Buffered() int { return len(t.held) - t.used }
 
-// release sends the used bytes to the caller, unless the credential stands in them as they
+// searched releases what may leave once n bytes more were decoded and searched, of which so
+// many at the end could begin a credential.
+func (t *tap) searched(n, tail int) error {
+	t.since += n
+	t.clear = tail == 0
+	switch {
+	case t.clear && n < windowSize && (t.ahead == 0 || t.flushed()): // all of what was used
+		return t.release(t.used)
+	case t.ahead > 0 && t.since-tail >= t.ahead: // all of what had been used by then
+		if err := t.release(t.mark); err != nil {
+			return err
+		}
+		t.mark, t.since = t.used, 0
+	}
+	return nil
+}
+
+// flushed reports whether deflate has given all there is in what it used: it does at the empty
+// block that a flush ends with (RFC 1951 section 3.2.4), and asks for more only then.
+func (t *tap) flushed() bool {
+	return t.ahead > 0 && bytes.HasSuffix(t.held[:t.used], []byte{0, 0, 0xff, 0xff})
+}
+
+// release sends the first n of the used bytes to the caller, unless the credential stands in them as they
 // are: some codings have room for a name or a comment that nobody decodes. What is too short
 // is not looked for, since it stands in any by chance.
-func (t *tap) release() error {
+func (t *tap) release(n int) error {
 	if m := t.x.message.scrub; m.Shortest() >= shortestEncoded {
-		if at, _ := m.Next(t.held[:t.used], 0); at >= 0 {
+		if at, _ := m.Next(t.held[:n], 0); at >= 0 {
 			return errReflected
 		}
 	}
-	err := t.x.write(t.held[:t.used])
-	t.held = t.held[:copy(t.held, t.held[t.used:])]
-	t.used = 0
+	err := t.x.write(t.held[:n])
+	t.held = t.held[:copy(t.held, t.held[n:])]
+	t.used, t.mark, t.since = t.used-n, 0, 0
 	return err
 }
 

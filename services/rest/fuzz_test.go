@@ -56,7 +56,7 @@ func scrubbed(m *scrub.Matcher, body, sizes []byte, coding string) (runtimetest.
 	case ofMessages:
 		err = x.copyParts(src, &messages{})
 	default:
-		err = x.copyScanned(context.Background(), src, scrub.DecoderOf(coding))
+		err = x.copyScanned(context.Background(), src, coding)
 	}
 	return out.Answer(), result, err
 }

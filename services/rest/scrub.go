@@ -63,8 +63,8 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 		}
 		return (*exchange).copyMasked, nil
 	}
-	if decode := scrub.DecoderOf(coding); decode != nil {
-		return func(x *exchange, body io.Reader) error { return x.copyScanned(ctx, body, decode) }, nil
+	if scrub.DecoderOf(coding) != nil {
+		return func(x *exchange, body io.Reader) error { return x.copyScanned(ctx, body, coding) }, nil
 	}
 	x.result.Unscanned = true
 	if x.lines.o.ScrubStrict {

@@ -51,6 +51,22 @@ func DecoderOf(coding string) Decoder {
 	return nil
 }
 
+// mostAhead is how many bytes more than it has given a decoder of deflate may have used the
+// codes of: the rest of a match that its window cut (RFC 1951 section 3.2.5), and what stands
+// in its 32 bits of lookahead, where a longest match takes two.
+const mostAhead = 257 + 32/2*258
+
+// Ahead returns how many bytes a decoder of this coding, as [DecoderOf] knows it, may keep to
+// itself of what it has used, while it fills what Read is given only in part. It is 0 for those
+// that give all they can first.
+func Ahead(coding string) int {
+	switch coding {
+	case "gzip", "x-gzip", "deflate":
+		return mostAhead
+	}
+	return 0
+}
+
 // Whole decodes a body that is there whole. Of one that decodes to more than limit
 // bytes it returns limit and one byte more, and no error: a small body may decode to
 // terabytes. The error is the decoder's, for a body that is not in its coding or is cut
