@@ -19,6 +19,9 @@ type messages struct {
 	have  int    // bytes of the head
 	left  uint32 // of the message
 	loose bool   // the next byte must be a flag: what might have been held back before it is out
+
+	header http.Header // of the answer; may be nil
+	sealed bool        // a message is compressed
 }
 
 // messagesOf returns nil for an answer of another kind. That of gRPC-Web is one: there the
@@ -30,13 +33,16 @@ func messagesOf(header http.Header) *messages {
 	}
 	if rest, is := strings.CutPrefix(list[0], "application/grpc"); is && (rest == "" || rest[0] == '+' || rest[0] == ';') ||
 		strings.HasPrefix(list[0], "application/connect+") {
-		return &messages{}
+		return &messages{header: header}
 	}
 	return nil
 }
 
-// mostFlag is the highest of the flags: compressed, and the last of Connect.
-const mostFlag = 3
+// The flags: compressed, and the highest there is, which is that and the last of Connect.
+const (
+	sealedFlag = 1
+	mostFlag   = 3
+)
 
 // end reports whether a message ends where the next bytes do.
 func (m *messages) end(next []byte) (bool, error) {
@@ -57,7 +63,18 @@ func (m *messages) end(next []byte) (bool, error) {
 		next = next[n:]
 		if m.have += n; m.have == len(m.head) {
 			m.have, m.left = 0, binary.BigEndian.Uint32(m.head[1:])
+			m.sealed = m.sealed || m.head[0]&sealedFlag != 0
 		}
 	}
 	return m.have == 0 && m.left == 0, nil
+}
+
+// coding is what compressed messages are in, as a field of the answer says it.
+func (m *messages) coding() string {
+	for _, name := range []string{"Grpc-Encoding", "Connect-Content-Encoding"} {
+		if list := m.header[name]; len(list) > 0 {
+			return strings.ToLower(name) + " " + list[0]
+		}
+	}
+	return "compressed messages"
 }

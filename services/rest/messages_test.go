@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -103,6 +105,34 @@ func TestACredentialInMessagesIsFound(t *testing.T) {
 	got, err = answerIn(t, "application/grpc", envelope(0, canary[:5]), rest)
 	if err == nil || strings.Contains(got, rest) || !strings.Contains(got, canary[:5]) {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What is in a compressed message cannot be searched, and the record says so; under strict
+// the answer ends before it.
+func TestCompressedMessagesAreNotSearched(t *testing.T) {
+	kinds := map[string]string{"application/grpc": "grpc-encoding", "application/connect+json": "connect-content-encoding"}
+	plain, sealed := envelope(0, "plain"), envelope(1, servicestest.Gzip(canary))
+	for kind, field := range kinds {
+		for _, strict := range []bool{false, true} {
+			for _, text := range []string{plain + envelope(2, "end"), plain + sealed} {
+				r := newRig(t, framed(func(f *frames, h *http2.MetaHeadersFrame) {
+					f.head(h.StreamID, false, ":status 200", "content-type "+kind, field+" gzip")
+					_ = f.WriteData(h.StreamID, true, []byte(text))
+				}), func(o *rest.Options) { o.ScrubStrict = strict })
+				answer, result, err := r.do(t, r.call("POST", "/"))
+				packed := strings.HasSuffix(text, sealed)
+				equal(t, kind+" unscanned", result.Unscanned, packed)
+				if packed && strict {
+					e := runtime.AsError(err)
+					if e == nil || e.Reason != runtime.ReasonScrubImpossible || !strings.Contains(e.Msg+e.Hint, field+" gzip") || strings.Contains(answer.Body, sealed) {
+						t.Errorf("%s, strict: %v, %q", kind, err, answer.Body)
+					}
+				} else if err != nil || answer.Body != text {
+					t.Errorf("%s: %v, %q", kind, err, answer.Body)
+				}
+			}
+		}
 	}
 }
 

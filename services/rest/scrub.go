@@ -73,7 +73,18 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 	return (*exchange).copyMasked, nil // there are servers that name an encoding and use none
 }
 
-func (x *exchange) unscannable(coding string) error {
+// sealed notes that messages are compressed, each by itself, and so not searched.
+func (x *exchange) sealed(of *messages) error {
+	x.result.Unscanned = true
+	if !x.lines.o.ScrubStrict {
+		return nil
+	}
+	e := x.unscannable(of.coding())
+	e.Hint = "have the client accept no compression of messages, or set upstream.scrub to best_effort in config.yaml"
+	return e
+}
+
+func (x *exchange) unscannable(coding string) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonScrubImpossible,
 		Msg: fmt.Sprintf("%s answered in an encoding (%s) that cannot be searched for the credential",
@@ -114,7 +125,10 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte, of *messages) error {
 		hits, whole := 0, false
 		if of != nil {
 			var odd error
-			if whole, odd = of.end(text[held:]); odd != nil {
+			if whole, odd = of.end(text[held:]); odd == nil && of.sealed {
+				odd = x.sealed(of)
+			}
+			if odd != nil {
 				return odd
 			}
 		}
