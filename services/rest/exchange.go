@@ -20,6 +20,8 @@ import (
 var (
 	// errIdle is the cause of a body that did not move for too long.
 	errIdle = errors.New("nothing moved for the idle timeout")
+	// errDeaf is an upstream that took nothing more of a request for too long.
+	errDeaf = errors.New("nothing of the request was taken for the idle timeout")
 	// errHints is an upstream that sends 1xx answers and no other.
 	errHints = errors.New("too many 1xx answers")
 )
@@ -49,6 +51,7 @@ type exchange struct {
 	answered  bool     // no 1xx may be passed on any more
 	interim   int      // 1xx so far
 	broken    error    // of passing one on
+	deaf      bool     // the upstream takes no more of the body, and was cut off
 }
 
 // run sends the message and gives the answer to the responder.

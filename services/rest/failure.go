@@ -58,6 +58,9 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case errors.Is(context.Cause(ctx), errIdle), errors.Is(err, errIdle):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s stopped sending in the middle of its answer", host)
 		e.Hint = "try again, or raise upstream.idle_timeout"
+	case deaf(err):
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s took nothing more of the request for too long", host)
+		e.Hint = "try again if the action may be repeated, or raise upstream.idle_timeout"
 	case errors.As(err, &network) && network.Timeout():
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
 		e.Hint = "try again, or raise upstream.header_timeout"
@@ -76,6 +79,13 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Err = fmt.Errorf("%w: %w", runtime.ErrNotSent, e.Err)
 	}
 	return e
+}
+
+// deaf reports whether the upstream took nothing of the request for too long, also by what
+// a connection says of its writing.
+func deaf(err error) bool {
+	var of *net.OpError
+	return errors.Is(err, errDeaf) || errors.As(err, &of) && of.Op == "write" && of.Timeout()
 }
 
 // ended is what the caller sent, or did, that ended its request on the way: the upstream may

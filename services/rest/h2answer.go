@@ -50,7 +50,7 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 		if werr != nil {
 			err = werr
 		}
-		return again, err
+		return again, x.cause(err)
 	}
 	resp, err := x.responseTurn(w, head)
 	if err != nil {
@@ -68,7 +68,7 @@ func (x *exchange) overTurn(ctx context.Context, w *wire) (again bool, err error
 	}
 	x.witness.Answered(resp)
 	if err := x.answer(ctx, resp, resp.Body); err != nil {
-		return false, err
+		return false, x.cause(err)
 	}
 	if x.result.BytesIn+x.result.BytesOut >= bulk {
 		w.h2.turns.Store(busyAfter)

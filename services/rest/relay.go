@@ -174,7 +174,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 		if werr != nil {
 			err = werr
 		}
-		return again, err
+		return again, x.cause(err)
 	}
 	w.lease.renew(head.Header)
 	body := x.bodyOf(w, &head)
@@ -191,7 +191,7 @@ func (x *exchange) over(ctx context.Context, w *wire) (again bool, err error) {
 	resp := x.response(&head, body)
 	x.reading = idled{x: x, w: w, body: body, resp: resp}
 	if err := x.answer(ctx, resp, &x.reading); err != nil {
-		return false, err
+		return false, x.cause(err)
 	}
 	asked := werr == nil && x.settled(sent)
 	if !asked && !w.secure && endsWithConnection(&head, body) {

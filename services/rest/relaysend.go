@@ -2,6 +2,7 @@ package rest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -193,9 +194,14 @@ func (x *exchange) stream(w *wire, s *sending) {
 		}
 		return x.streamBody(w, buf)
 	})
-	if broken := (unwritten{}); errors.As(err, &broken) && !late(err) {
-		s.wait(w, x.lines.o.HeaderTimeout)
-		return // not finished
+	if broken := (unwritten{}); errors.As(err, &broken) {
+		if !late(err) {
+			s.wait(w, x.lines.o.HeaderTimeout)
+			return // not finished
+		}
+		x.mu.Lock()
+		x.deaf = true // before the cut, which whoever waits for the answer takes for its end
+		x.mu.Unlock()
 	}
 	if err != nil {
 		w.cut()
@@ -203,6 +209,16 @@ func (x *exchange) stream(w *wire, s *sending) {
 	}
 	s.wait(w, x.lines.o.HeaderTimeout)
 	close(s.done)
+}
+
+// cause is why there was no answer, or no more of it: err, which may be of our own cut.
+func (x *exchange) cause(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.deaf {
+		return fmt.Errorf("%w: %w", errDeaf, err)
+	}
+	return err
 }
 
 // chunkRoom is the room for a chunk's size line before its data and the line

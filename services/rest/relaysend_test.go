@@ -11,8 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
+	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -101,6 +104,27 @@ func TestAnEarlyAnswerToALargeBodyInMemory(t *testing.T) {
 	close(answered)
 	if err != nil || out.Answer().Status != 413 {
 		t.Errorf("%d, %v", out.Answer().Status, err)
+	}
+}
+
+// An upstream that takes no more of a request for too long is no dead connection, and the
+// setting that it was too long for is named.
+func TestAnUpstreamThatTakesNoMore(t *testing.T) {
+	hurry := func(o *rest.Options) { o.IdleTimeout = 200 * time.Millisecond }
+	done := make(chan struct{})
+	defer close(done)
+	deaf := routes("/deaf", func(*servicestest.Conn, *servicestest.Request) bool { <-done; return false })
+	for name, r := range map[string]*rig{
+		"HTTP/1.1": newRig(t, deaf, hurry),
+		"relayed":  unwatched(t, deaf, hurry),
+		"in turns": turning(t, framed(func(*frames, *http2.MetaHeadersFrame) {}), hurry), // no window is ever opened
+	} {
+		for _, method := range []string{"POST", "PUT"} {
+			e := r.refused(t, body(r.call(method, "/deaf"), bytes.NewReader(make([]byte, 32<<20)), 32<<20), runtime.CodeTimeout, "")
+			if !strings.Contains(e.Msg, "took nothing more") || !strings.Contains(e.Hint, "upstream.idle_timeout") {
+				t.Errorf("%s, %s: %q, %q", name, method, e.Msg, e.Hint)
+			}
+		}
 	}
 }
 
