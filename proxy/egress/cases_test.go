@@ -116,6 +116,7 @@ func TestSSRFOwnPortsWithLoopbackOpened_SS015(t *testing.T) {
 func TestAlwaysRefusedRanges(t *testing.T) {
 	for _, ends := range []string{
 		"169.254.169.254", "169.254.170.0 169.254.171.255", "168.63.129.16", "100.100.100.200", "192.0.0.192", "fd00:ec2::254",
+		"fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1", "fd00:100::100:200",
 		"169.254.0.0 169.254.255.255", "fe80:: febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "224.0.0.0 239.255.255.255",
 		"ff00:: ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "0.0.0.0 0.255.255.255", "::",
 		"192.0.2.0 192.0.2.255", "198.18.0.0 198.19.255.255", "198.51.100.0 198.51.100.255", "203.0.113.0 203.0.113.255",

@@ -145,9 +145,13 @@ func v6(head [4]uint16, tail [2]uint16, bits int, class Class) span {
 // global unicast space and counts as special.
 func v6Spans() []span {
 	return []span{
-		v6([4]uint16{0xfd00, 0xec2}, [2]uint16{0, 0x254}, 128, ClassMetadata), // AWS
-		v6([4]uint16{0xfd00, 0xec2}, [2]uint16{0, 0x23}, 128, ClassMetadata),  // AWS EKS pod identity
-		v6([4]uint16{0xfd20, 0xce}, [2]uint16{0, 0x254}, 128, ClassMetadata),  // GCP
+		v6([4]uint16{0xfd00, 0xec2}, [2]uint16{0, 0x254}, 128, ClassMetadata),      // AWS
+		v6([4]uint16{0xfd00, 0xec2}, [2]uint16{0, 0x23}, 128, ClassMetadata),       // AWS EKS pod identity
+		v6([4]uint16{0xfd20, 0xce}, [2]uint16{0, 0x254}, 128, ClassMetadata),       // GCP
+		v6([4]uint16{0xfd00, 0xc1}, [2]uint16{0xa9fe, 0xa9fe}, 128, ClassMetadata), // Oracle
+		v6([4]uint16{0xfd00, 0x42}, [2]uint16{0, 0x42}, 128, ClassMetadata),        // Scaleway
+		v6([4]uint16{0xfd00, 0xa9fe, 0xa9fe}, [2]uint16{0, 1}, 128, ClassMetadata), // Akamai (Linode)
+		v6([4]uint16{0xfd00, 0x100}, [2]uint16{0x100, 0x200}, 128, ClassMetadata),  // Alibaba
 		v6([4]uint16{}, [2]uint16{}, 128, ClassUnspecified),
 		v6([4]uint16{}, [2]uint16{0, 1}, 128, ClassLoopback),
 		v6([4]uint16{0x64, 0xff9b}, [2]uint16{}, 96, ClassPublic), // NAT64: as good as what is inside
