@@ -248,6 +248,9 @@ func (b *Backend) mask(call *runtime.Call, text []byte) int {
 	if secret == "" {
 		return 0
 	}
+	if call.Action.Auth.UsernameOpen { // it stands in honest answers
+		user = ""
+	}
 	return b.o.Mask(secret, user, text)
 }
 

@@ -63,3 +63,24 @@ func TestALinkedProgramIsJudgedWhereItLies(t *testing.T) {
 	}
 	r.refused(r.call(), runtime.CodeForbidden)
 }
+
+// A user name that its service says is no secret stays in what a program writes.
+func TestAUserThatIsNoSecretStays(t *testing.T) {
+	var masked []string
+	r := newRig(t, `echo "account $TOOL_USER"`, func(o *command.Options) {
+		o.Mask = func(secret, user string, text []byte) int {
+			masked = append(masked, user)
+			return mask(secret, user, text)
+		}
+	})
+	call := r.call(func(s *runtime.CommandSpec) { s.Env["TOOL_USER"] = "{username}" })
+	call.Credential.Username = runtime.NewSecret("AC0123456789abcdef")
+	for _, open := range []bool{false, true} {
+		call.Action.Auth = &runtime.Auth{Type: runtime.AuthBasic, Ref: "tool", UsernameRef: "u", UsernameOpen: open}
+		masked = nil
+		r.must(call)
+		if len(masked) == 0 || (masked[0] == "") != open {
+			t.Errorf("open %v: looked for %q", open, masked)
+		}
+	}
+}
