@@ -84,3 +84,17 @@ func TestAUserThatIsNoSecretStays(t *testing.T) {
 		}
 	}
 }
+
+// What an argument brings into a message is not filled again.
+func TestMessagesAreFilledOnce(t *testing.T) {
+	r := newRig(t, `exit 4`)
+	call := r.call(func(s *runtime.CommandSpec) {
+		s.Errors = map[int]runtime.ErrorMapping{4: {Message: "no {a} in {b}, {c}"}}
+	})
+	call.Args = runtime.Args{"a": "{b}", "b": "{a}", "other": 1}
+	for range 20 { // in whatever order
+		if _, _, err := r.do(t.Context(), call); err == nil || err.Msg != "no {b} in {a}, {c}" {
+			t.Fatalf("%v", err)
+		}
+	}
+}

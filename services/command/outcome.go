@@ -68,12 +68,14 @@ func exited(call *runtime.Call, code int, e *runtime.Error) error {
 	return e
 }
 
-// expand fills {argument} in a message.
+// expand fills {argument} in a message, in one pass: an argument that looks like a hole stays
+// what it is.
 func expand(message string, call *runtime.Call) string {
+	pairs := make([]string, 0, 2*len(call.Args))
 	for name, value := range call.Args {
-		message = strings.ReplaceAll(message, "{"+name+"}", fmt.Sprint(value))
+		pairs = append(pairs, "{"+name+"}", fmt.Sprint(value))
 	}
-	return message
+	return strings.NewReplacer(pairs...).Replace(message)
 }
 
 // bounded keeps what is written up to a limit, and says once when that is
