@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
@@ -30,7 +31,7 @@ func (b *Backend) find(name string) (string, error) {
 		if system.WritableByAll(path, info) || anybodyCanReplace(path) {
 			return "", &runtime.Error{
 				Code: runtime.CodeForbidden, Msg: fmt.Sprintf("%s can be changed by everybody on this machine, so it gets no credential", path),
-				Hint: "chmod o-w it and its folder",
+				Hint: "chmod o-w it and the folders above it",
 			}
 		}
 		return path, nil
@@ -41,21 +42,55 @@ func (b *Backend) find(name string) (string, error) {
 	}
 }
 
-// anybodyCanReplace reports whether others can put another file under the name of
-// a program, or of what that leads to as a link: in a sticky folder, as /tmp is,
-// they cannot.
+// anybodyCanReplace reports whether others can put another file under the name of a
+// program, or another folder under that of one on the way to it, links included.
 func anybodyCanReplace(path string) bool {
-	at, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return true
-	}
-	for _, dir := range []string{filepath.Dir(path), filepath.Dir(at)} {
-		info, err := os.Stat(dir)
-		if err != nil || system.WritableByAll(dir, info) && info.Mode()&os.ModeSticky == 0 {
+	at, names := fromRoot(path)
+	for links := 0; len(names) > 0; {
+		next := filepath.Join(at, names[0]) // there is no link in at, so that ".." is the folder above
+		names = names[1:]
+		to, err := os.Readlink(next)
+		if (err == nil || len(names) == 0 || deep) && openToAll(at) {
 			return true
 		}
+		if err != nil { // no link
+			at = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return true
+		}
+		var more []string
+		if filepath.IsAbs(to) {
+			at, more = fromRoot(to)
+		} else {
+			more = elements(to)
+		}
+		names = append(more, names...)
 	}
 	return false
+}
+
+const (
+	mostLinks = 40 // as many as Linux follows
+	// On Windows everybody may make folders in that of a volume, and yet take none away: only
+	// those are looked at that a program or a link lies in.
+	deep = goruntime.GOOS != "windows"
+)
+
+// fromRoot is the root that a path begins at, and the names down from there.
+func fromRoot(path string) (root string, names []string) {
+	root = filepath.VolumeName(path) + string(filepath.Separator)
+	return root, elements(path[len(root):])
+}
+
+func elements(path string) []string { return strings.Split(filepath.ToSlash(path), "/") }
+
+// openToAll reports whether everybody can take a name away in a folder: in a sticky one, as
+// /tmp is, they cannot.
+func openToAll(dir string) bool {
+	info, err := os.Stat(dir)
+	return err != nil || system.WritableByAll(dir, info) && info.Mode()&os.ModeSticky == 0
 }
 
 // absolute is a PATH without the folders that depend on where a call is made:

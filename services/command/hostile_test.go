@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,52 @@ func TestALinkedProgramIsJudgedWhereItLies(t *testing.T) {
 		}
 	}
 	r.refused(r.call(), runtime.CodeForbidden)
+}
+
+// Everybody can replace a program too where a folder above its own, or that of a link
+// between, is open: in a sticky one they cannot.
+func TestAProgramIsJudgedByEveryFolderOnItsWay(t *testing.T) {
+	r := newRig(t, `echo ran`)
+	link := func(from, to string) string {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
+		return from
+	}
+	folder := func(parent, name string, mode os.FileMode) string {
+		dir := filepath.Join(parent, name)
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	tool := filepath.Join(r.bin, "tool")
+	text, err := os.ReadFile(tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := t.TempDir()
+	open, sticky := folder(at, "open", 0o777), folder(at, "sticky", 0o777|os.ModeSticky)
+	for _, dir := range []string{folder(open, "bin", 0o755), folder(sticky, "bin", 0o755)} {
+		if err := os.WriteFile(filepath.Join(dir, "tool"), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, refused := range map[string]bool{
+		filepath.Join(open, "bin", "tool"):                                                    true,
+		filepath.Join(sticky, "bin", "tool"):                                                  false,
+		link(filepath.Join(at, "through"), link(filepath.Join(open, "between"), tool)):        true,
+		filepath.Join(link(filepath.Join(at, "dir"), "open/bin"), "tool"):                     true,
+		link(filepath.Join(at, "up"), "sticky/../sticky/bin/tool"):                            false,
+		link(filepath.Join(at, "aside"), filepath.Join(sticky, "bin")+"/../../open/bin/tool"): true,
+	} {
+		call := r.call(func(s *runtime.CommandSpec) { s.Executable = path })
+		if refused {
+			r.refused(call, runtime.CodeForbidden)
+		} else if body := r.must(call); body != "ran\n" {
+			t.Errorf("%s: %q", path, body)
+		}
+	}
 }
 
 // A user name that its service says is no secret stays in what a program writes.
