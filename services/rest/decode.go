@@ -169,7 +169,7 @@ func (t *tap) fill() error {
 	if t.end != nil {
 		return t.end
 	}
-	if t.used > heldLimit || t.clear && t.flushed() {
+	if t.used > heldLimit {
 		if t.failed = t.release(t.used); t.failed != nil {
 			return t.failed
 		}
@@ -205,9 +205,16 @@ func (t *tap) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte implements [io.ByteReader], so that deflate reads no byte ahead.
+// ReadByte implements [io.ByteReader], so that deflate reads no byte ahead. It asks for a block
+// like that, and for the sum behind the last, which may look like a flush, with Read: so what a
+// flush found given already, at the end of a window, can leave here.
 func (t *tap) ReadByte() (byte, error) {
 	for t.used == len(t.held) {
+		if t.clear && t.flushed() {
+			if t.failed = t.release(t.used); t.failed != nil {
+				return 0, t.failed
+			}
+		}
 		if err := t.fill(); err != nil {
 			return 0, err
 		}
