@@ -119,6 +119,9 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 		if lost && unanswered {
 			err = begun(err)
 		}
+		if held.dropped && err == nil && ctx.Err() != nil { // nobody has got this answer
+			return total, noTime(call, ctx.Err())
+		}
 		if held.last || !held.dropped && !unanswered || ctx.Err() != nil {
 			return total, err
 		}
@@ -131,10 +134,7 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 			if unanswered {
 				return total, err
 			}
-			return total, &runtime.Error{
-				Code: runtime.CodeTimeout, Msg: hostOf(call.Action.HTTP.Authorities[0]) + " asked to try again later, and the time given was over before that",
-				Hint: "give it more time, or try again later", Err: werr,
-			}
+			return total, noTime(call, werr)
 		}
 		if call.Again != nil {
 			if refused := call.Again(ctx); refused != nil {
@@ -144,6 +144,14 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 				return total, refused
 			}
 		}
+	}
+}
+
+// noTime is the end of a call whose answer asked for patience.
+func noTime(call *runtime.Call, err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeTimeout, Msg: hostOf(call.Action.HTTP.Authorities[0]) + " asked to try again later, and the time given was over before that",
+		Hint: "give it more time, or try again later", Err: err,
 	}
 }
 

@@ -101,6 +101,30 @@ func bodyOf(text string) *runtime.Raw {
 	return &runtime.Raw{Proto: "HTTP/1.1", Header: http.Header{}, Body: strings.NewReader(text), ContentLength: int64(len(text))}
 }
 
+// An answer that nobody gets is no success where the time is over just behind it.
+func TestTheTimeEndsWithAnAnswerThatIsNotPassedOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var answered atomic.Bool
+	r := newRig(t, routes("/work", func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		answered.Store(true)
+		return c.Send("HTTP/1.1 503 a\r\nContent-Length: 0\r\n\r\n")
+	}), func(o *rest.Options) {
+		o.Clock = func() time.Time { // which is asked when the head is there
+			if answered.Load() {
+				cancel()
+			}
+			return time.Now()
+		}
+	})
+	out := &runtimetest.Responder{}
+	call := r.built("GET", &runtime.Retry{Attempts: 3, On: []int{503}})
+	_, err := r.backend.Execute(ctx, build(t, call), out)
+	if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeTimeout || out.Answer().Status != 0 {
+		t.Errorf("status %d, %v", out.Answer().Status, err)
+	}
+}
+
 func TestTheWaitEndsWithTheCallersTime(t *testing.T) {
 	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/work": failing("Retry-After: 0\r\n", "503 a")}}, func(o *rest.Options) {
 		o.Wait = func(ctx context.Context, _ time.Duration) error { return context.DeadlineExceeded }
