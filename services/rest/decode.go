@@ -153,9 +153,9 @@ type tap struct {
 	src    io.Reader
 	held   []byte
 	used   int
-	ahead  int   // decoded bytes that may follow from what was used, see [scrub.Ahead]
-	mark   int   // how much was used, ahead or more decoded bytes before the last
-	since  int   // decoded bytes since then
+	ahead  int   // see [scrub.Ahead]
+	mark   int   // so many used bytes, of which at most ahead decoded bytes were still to come
+	since  int   // decoded bytes since the mark was made
 	clear  bool  // in what is decoded no credential begins
 	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
@@ -170,7 +170,11 @@ func (t *tap) fill() error {
 		return t.end
 	}
 	if t.used > heldLimit {
-		if t.failed = t.release(t.used); t.failed != nil {
+		n := t.used
+		if t.mark > 0 {
+			n = t.mark
+		}
+		if t.failed = t.release(n); t.failed != nil {
 			return t.failed
 		}
 	}
@@ -241,16 +245,18 @@ func (t *tap) Buffered() int { return len(t.held) - t.used }
 func (t *tap) searched(n, tail int) error {
 	t.since += n
 	t.clear = tail == 0
-	switch {
-	case t.clear && n < windowSize && (t.ahead == 0 || t.flushed()): // all of what was used
+	given := n < windowSize && (t.ahead == 0 || t.flushed()) // all that came of what was used
+	if t.clear && given {
 		return t.release(t.used)
-	case t.ahead > 0 && t.since-tail >= t.ahead: // all of what had been used by then
-		if err := t.release(t.mark); err != nil {
-			return err
-		}
+	}
+	if t.since-tail < t.ahead {
+		return nil
+	}
+	err := t.release(t.mark)
+	if given || t.ahead > 0 {
 		t.mark, t.since = t.used, 0
 	}
-	return nil
+	return err
 }
 
 // flushed reports whether deflate has given all there is in what it used: it does at the empty
@@ -259,10 +265,13 @@ func (t *tap) flushed() bool {
 	return t.ahead > 0 && bytes.HasSuffix(t.held[:t.used], []byte{0, 0, 0xff, 0xff})
 }
 
-// release sends the first n of the used bytes to the caller, unless the credential stands in them as they
-// are: some codings have room for a name or a comment that nobody decodes. What is too short
-// is not looked for, since it stands in any by chance.
+// release sends the first n of the used bytes to the caller, unless the credential stands in
+// them as they are: some codings have room for a name or a comment that nobody decodes. What is
+// too short is not looked for, since it stands in any by chance.
 func (t *tap) release(n int) error {
+	if n == 0 {
+		return nil
+	}
 	if m := t.x.message.scrub; m.Shortest() >= shortestEncoded {
 		if at, _ := m.Next(t.held[:n], 0); at >= 0 {
 			return errReflected
