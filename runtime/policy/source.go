@@ -38,29 +38,41 @@ func Load(path string, actions Actions) (*Policy, error) {
 // *.yaml and *.yml below it, sorted by their path, less hidden ones and tests
 // (*_test.yaml). A folder with none is an error: what should be there may not
 // have been mounted.
-func Read(path string) ([]File, error) {
+func Read(path string) ([]File, error) { return readWanted(path, isPolicy) }
+
+// readWanted reads a file, or the files of a folder whose names are wanted.
+func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	names := []string{path}
 	if info.IsDir() {
-		if names, err = inFolder(path, isPolicy); err == nil && len(names) == 0 {
+		if names, err = inFolder(path, wanted); err == nil && len(names) == 0 {
 			err = fmt.Errorf("the folder %s has no policy in it", path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read policy: %w", err)
+			return nil, cannotRead(err)
 		}
 	}
 	var files []File
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("read policy: %w", err)
+			return nil, cannotRead(err)
 		}
 		files = append(files, File{Name: name, Data: data})
 	}
 	return files, nil
+}
+
+// cannotRead says why what is there could not be read. Of what has gone since it was
+// listed this is not [fs.ErrNotExist], which means that there is no policy at all.
+func cannotRead(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read policy: it was changed meanwhile: %s", err)
+	}
+	return fmt.Errorf("read policy: %w", err)
 }
 
 // Names are the files that [Read] reads and the folders they stand in, as far
@@ -97,9 +109,10 @@ func inFolder(root string, wanted func(name string) bool) ([]string, error) {
 	var names []string
 	root = filepath.Clean(root)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch name := d.Name(); {
-		case err != nil:
+		if err != nil { // there is no d of a root that has gone
 			return err
+		}
+		switch name := d.Name(); {
 		case path == root:
 			return nil
 		case strings.HasPrefix(name, "."):

@@ -1,6 +1,8 @@
 package policy_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +100,25 @@ func TestFoldersThatAreNoPolicy(t *testing.T) {
 	}
 	if _, err := policy.Load(dangling, nil); err == nil || !strings.Contains(err.Error(), "b.yaml is not a file") {
 		t.Errorf("a link to nothing: %v", err)
+	}
+}
+
+// A policy that changes while it is read is not the one that is not there, whose defaults are
+// in force then.
+func TestWhatGoesWhileItIsReadIsNoAbsence(t *testing.T) {
+	for name, gone := range map[string]string{"a file that was listed": "a.yaml", "a folder that was listed": "c", "the whole folder": "."} {
+		root := tree(t, map[string]string{"a.yaml": denies, "b.yaml": denies, "c/d.yaml": denies})
+		_, err := policy.ReadWanted(root, func(name string) bool {
+			if name == "b.yaml" {
+				if err := os.RemoveAll(filepath.Join(root, gone)); err != nil {
+					t.Error(err)
+				}
+			}
+			return true
+		})
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
