@@ -145,9 +145,13 @@ func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error)
 // standing gives out a ticket where an earlier yes allows the like of this
 // request for a while. The execution gets an approval of its own, in that
 // person's name, so that it has an end like any other.
-// A yes to this very request, not used yet, goes before it while it may be used.
+// A yes to this very request, not used yet, goes before it while it may be used, and so
+// does a no: who gave it had seen this request, and not only one like it.
 func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
 	own, found, err := d.openFor(ctx, f, digest)
+	if err == nil && found && own.State == Rejected {
+		err = rejectedBefore(&own)
+	}
 	found = found && own.State == Approved
 	if err != nil || found && !d.expired(&own) {
 		return ticket, false, err

@@ -111,6 +111,29 @@ func TestAYesPastItsTimeHidesNoOther(t *testing.T) {
 	}
 }
 
+// Whoever said no to a request has seen it: a yes to one like it, before or after, is none to it.
+func TestANoGoesBeforeAYesForAWhile(t *testing.T) {
+	d := newDesk(t)
+	liked, other := note(agent("a"), "1", "x"), note(agent("a"), "1", "y")
+	id, refused := d.ask(t, liked), d.ask(t, other)
+	if _, err := d.Reject(t.Context(), operator(me), runtime.DefaultTenant, refused, "not this text"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.yes(t, id, approval.Yes{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "y"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalRejected || runtime.AsError(err).ApprovalID != refused {
+		t.Errorf("what was rejected: %v", err)
+	}
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "z"), asked()); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	d.clock.turn(10 * time.Minute)
+	if _, err := d.Await(t.Context(), note(agent("a"), "1", "y"), asked()); err != nil {
+		t.Errorf("when the no is over: %v", err)
+	}
+}
+
 // A yes for the rest of a run is for that run.
 func TestYesForTheRun(t *testing.T) {
 	d := newDesk(t)
