@@ -149,17 +149,15 @@ func (d *veil) object(dst []byte, name string, values runtime.Args, how func(str
 // keep their type; lists and objects that are too long become cut text.
 func (d *veil) shown(dst []byte, v any) []byte {
 	if s, ok := v.(string); ok {
-		if d.stored(s) {
-			d.hit(s)
-			return appendText(dst, masked, maxText)
-		}
-		if d.escapedValue(s) {
-			return appendText(dst, masked, maxText)
-		}
-		return appendText(dst, d.plain(s), maxText)
+		return appendText(dst, d.safe(s), maxText)
 	}
 	start := len(dst)
-	dst = appendValue(dst, v, maxText, 0)
+	dst = appendValue(dst, v, func(dst []byte, s string) []byte {
+		if len(dst)-start <= maxText { // what follows is cut off
+			s = d.safe(s)
+		}
+		return appendText(dst, s, maxText)
+	}, 0)
 	text := string(dst[start:])
 	if safe := d.plain(text); safe != text || len(text) > maxText {
 		return appendText(dst[:start], safe, maxText)
@@ -167,11 +165,24 @@ func (d *veil) shown(dst []byte, v any) []byte {
 	return dst
 }
 
+// safe is one text as it may be shown: a stored value of several words is known as a
+// whole only, and before it is escaped for JSON.
+func (d *veil) safe(s string) string {
+	if d.stored(s) {
+		d.hit(s)
+		return masked
+	}
+	if d.escapedValue(s) {
+		return masked
+	}
+	return d.plain(s)
+}
+
 // hashed appends the keyed hash of a value and its size in bytes.
 func (d *veil) hashed(dst []byte, v any) []byte {
 	text, ok := v.(string)
 	if !ok {
-		text = string(appendValue(nil, v, 1<<30, 0))
+		text = string(appendWhole(nil, v))
 	}
 	sum, err := d.Hash.Hash(d.tenant, text)
 	if err != nil {

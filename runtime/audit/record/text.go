@@ -110,21 +110,26 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
+// appendWhole appends an argument as the text that a keyed hash is made of.
+func appendWhole(dst []byte, v any) []byte {
+	return appendValue(dst, v, func(dst []byte, s string) []byte { return appendText(dst, s, 1<<30) }, 0)
+}
+
 // appendValue appends an argument as JSON, members sorted by name and numbers
-// as they were written. It is also the text that a keyed hash is made of.
-func appendValue(dst []byte, v any, limit, depth int) []byte {
+// as they were written. Texts and names are appended by text.
+func appendValue(dst []byte, v any, text func(dst []byte, s string) []byte, depth int) []byte {
 	switch v := v.(type) {
 	case nil:
 		return append(dst, "null"...)
 	case string:
-		return appendText(dst, v, limit)
+		return text(dst, v)
 	case bool:
 		return strconv.AppendBool(dst, v)
 	case json.Number:
 		if len(v) <= maxName && json.Valid([]byte(v)) && v[0] != '"' {
 			return append(dst, v...)
 		}
-		return appendText(dst, string(v), limit)
+		return text(dst, string(v))
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10)
 	case int64:
@@ -134,15 +139,15 @@ func appendValue(dst []byte, v any, limit, depth int) []byte {
 	case float64:
 		number, err := json.Marshal(v)
 		if err != nil { // NaN and the infinities
-			return appendText(dst, strconv.FormatFloat(v, 'g', -1, 64), limit)
+			return text(dst, strconv.FormatFloat(v, 'g', -1, 64))
 		}
 		return append(dst, number...)
 	}
-	return appendNested(dst, v, limit, depth)
+	return appendNested(dst, v, text, depth)
 }
 
 // appendNested appends a list or an object, down to maxNested.
-func appendNested(dst []byte, v any, limit, depth int) []byte {
+func appendNested(dst []byte, v any, text func(dst []byte, s string) []byte, depth int) []byte {
 	if depth >= maxNested {
 		return append(dst, `"…(nested too deep)"`...)
 	}
@@ -153,7 +158,7 @@ func appendNested(dst []byte, v any, limit, depth int) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendValue(dst, item, limit, depth+1)
+			dst = appendValue(dst, item, text, depth+1)
 		}
 		return append(dst, ']')
 	case map[string]any:
@@ -162,9 +167,9 @@ func appendNested(dst []byte, v any, limit, depth int) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendText(dst, name, limit)
+			dst = text(dst, name)
 			dst = append(dst, ':')
-			dst = appendValue(dst, v[name], limit, depth+1)
+			dst = appendValue(dst, v[name], text, depth+1)
 		}
 		return append(dst, '}')
 	}
