@@ -157,14 +157,33 @@ func (f *dossier) shownArgs() runtime.Args {
 	return args
 }
 
-// hiddenValues are the texts of arguments that are never shown.
+// hiddenValues are the texts and numbers in arguments that are never shown.
 func (f *dossier) hiddenValues() (out []string) {
 	for _, name := range f.Secret {
-		if text, ok := f.Args[name].(string); ok && text != "" {
-			out = append(out, text)
-		}
+		out = leaves(out, f.Args[name])
 	}
 	return out
+}
+
+// leaves appends the texts in a value, and its numbers as they are written. What is true
+// or false is in most requests, and would hide all of its like.
+func leaves(to []string, value any) []string {
+	switch v := value.(type) {
+	case nil, bool:
+	case map[string]any:
+		for _, item := range v {
+			to = leaves(to, item)
+		}
+	case []any:
+		for _, item := range v {
+			to = leaves(to, item)
+		}
+	default:
+		if text := fmt.Sprint(v); text != "" {
+			to = append(to, text)
+		}
+	}
+	return to
 }
 
 // cutShort ends a view that is not complete.

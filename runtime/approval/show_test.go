@@ -174,6 +174,32 @@ func TestSecretArgumentsAreHidden(t *testing.T) {
 	}
 }
 
+// Nor is one that is a number, or a list or an object of several.
+func TestSecretsThatAreNoTextAreHidden(t *testing.T) {
+	const body = `{"pin":73915,"codes":["red fox","blue"],"card":{"number":41e5,"valid":true},"note":"sent","amount":7}`
+	var args runtime.Args
+	decoder := json.NewDecoder(strings.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&args); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t)
+	call := posted(agent("a"), "application/json", body)
+	call.Args = args
+	call.Action.Params = []runtime.Param{{Name: "pin", Secret: true}, {Name: "codes", Secret: true}, {Name: "card", Secret: true}, {Name: "note"}, {Name: "amount"}}
+	v := d.show(t, d.ask(t, call), true)
+	for _, leak := range []string{"73915", "red fox", "blue", "41e5"} {
+		if strings.Contains(v.Text, leak) {
+			t.Errorf("%s is shown:\n%s", leak, v.Text)
+		}
+	}
+	for _, told := range []string{"valid: true", "note: \"sent\"", "amount: 7"} {
+		if strings.Count(v.Text, told) == 0 {
+			t.Errorf("%s is not shown:\n%s", told, v.Text)
+		}
+	}
+}
+
 // A line of a list has the arguments that a view has, of no long request and for no operator
 // of another tenant.
 func TestArgumentsOfALine(t *testing.T) {
