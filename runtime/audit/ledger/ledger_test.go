@@ -199,6 +199,29 @@ func TestWhatWasNotSyncedIsWrittenAgain(t *testing.T) {
 	}
 }
 
+// So it is where a crash came between a new file and its first record, however long ago the
+// request began.
+func TestAnEmptyFileHidesNothingThatIsOpen(t *testing.T) {
+	dir := t.TempDir()
+	l := loaded(t, ledger.Options{Dir: dir, Limit: 200})
+	if err := l.Append([]*ledger.Line{intent("req_long", holder.Process())}, noon, true); err != nil {
+		t.Fatal(err)
+	}
+	put(t, l, true, "a")
+	put(t, l, true, "b")
+	l.Close()
+	if err := os.WriteFile(file(dir, l.Number()+1), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next := loaded(t, ledger.Options{Dir: dir})
+	if err := next.Settle(noon.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, file(dir, l.Number()+1)); l.Number() < 3 || !strings.Contains(text, `"kind":"outcome","intent":1,`) {
+		t.Errorf("behind file %d: %s", l.Number(), text)
+	}
+}
+
 // What a dead process left open has an unknown end: in a slot of one process all of it, in a
 // shared one that of processes which have certainly gone.
 func TestWhatTheDeadLeftOpenIsSettledOnce(t *testing.T) {

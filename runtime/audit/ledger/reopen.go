@@ -153,14 +153,12 @@ func (l *Ledger) searchFrom(numbers []int) (int, int64, error) {
 		}
 		return max(0, last-1), 0, nil
 	}
-	f, err := os.Open(filepath.Join(l.dir, segment.Name(numbers[last])))
+	line, err := l.firstLine(numbers[last])
+	for ; err == nil && line == nil && last > 0; last-- { // a crash came between the file and its first record
+		line, err = l.firstLine(numbers[last-1])
+	}
 	if err != nil {
 		return 0, 0, err
-	}
-	defer f.Close()
-	line, err := segment.NewLines(f, 0).Next()
-	if err != nil { // no whole record in it
-		return max(0, last-1), 0, nil
 	}
 	fields := segmentFields(line)
 	if fields == nil {
@@ -172,6 +170,20 @@ func (l *Ledger) searchFrom(numbers []int) (int, int64, error) {
 	}
 	index, err := segment.Of(l.dir, numbers, oldest)
 	return index, 0, err
+}
+
+// firstLine reads the first record of a segment; nil where there is no whole one.
+func (l *Ledger) firstLine(number int) ([]byte, error) {
+	f, err := os.Open(filepath.Join(l.dir, segment.Name(number)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	line, err := segment.NewLines(f, 0).Next()
+	if err != nil {
+		return nil, nil
+	}
+	return line, nil
 }
 
 // segmentFields returns what the first record of a segment says; nil when it is
