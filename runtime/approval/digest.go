@@ -36,7 +36,7 @@ func (f *dossier) digest() (string, error) {
 	sum := sha256.Sum256(lengths(
 		"kimbap approval 3", string(f.terms()), string(f.Tenant), f.Principal, string(f.Action), f.Definition,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
-		string(args), form, string(boundFields(f.Header)), body,
+		string(args), form, string(boundFields(f.Header, unbound)), body,
 	))
 	return hex.EncodeToString(sum[:]), nil
 }
@@ -50,11 +50,11 @@ func (f *dossier) terms() []byte {
 
 // boundFields is the one form of the header fields that an approval is for. Any
 // field can change what a request does (the account it acts on, a condition, a
-// version), so all are bound but those of unbound.
-func boundFields(header http.Header) []byte {
+// version), so all are bound but those left out.
+func boundFields(header http.Header, leftOut func(name string) bool) []byte {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(header)) {
-		if !unbound(name) {
+		if !leftOut(name) {
 			parts = append(parts, name, strconv.Itoa(len(header[name])))
 			parts = append(parts, header[name]...)
 		}
@@ -73,6 +73,23 @@ func unbound(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "x-b3-")
+}
+
+// passing reports fields that a yes for longer than once is not bound to: beside those of
+// unbound, what clients make anew for each body, time, try or trace. With them it would
+// hold for nothing.
+func passing(name string) bool {
+	if unbound(name) {
+		return true
+	}
+	switch name = strings.ToLower(name); name {
+	case "content-type", "content-encoding", "content-md5", "content-digest", "repr-digest", "digest", "transfer-encoding", "trailer",
+		"grpc-encoding", "grpc-timeout", "grpc-trace-bin", "x-amz-content-sha256", "x-amz-date", "x-ms-date", "x-goog-hash",
+		"amz-sdk-invocation-id", "amz-sdk-request", "request-id", "correlation-id", "x-ms-client-request-id", "x-trace-id",
+		"b3", "uber-trace-id", "newrelic", "elastic-apm-traceparent":
+		return true
+	}
+	return strings.HasPrefix(name, "x-datadog-") || strings.HasPrefix(name, "x-amz-checksum-")
 }
 
 // bodyForm returns how the body is compared, and the hex SHA-256 of that form.

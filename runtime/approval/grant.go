@@ -46,15 +46,17 @@ func widens(f *dossier, yes Yes) error {
 
 // scope is the hex SHA-256 of what a grant is for: one principal's use of one
 // action as it is defined now, under the same rule and terms, on the same
-// target. The body and its arguments are not part of it. Run is "" for any.
+// target, with the same header fields, which may name an account. The body and its
+// arguments are not part of it, nor are fields of [passing]. Run is "" for any.
 func (f *dossier) scope(run string) (string, error) {
 	args, err := canon.Append(nil, f.boundArgs(false))
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(lengths(
-		"kimbap grant 1", string(f.terms()), string(f.Tenant), f.Principal, run, string(f.Action), f.Definition, f.Rule,
+		"kimbap grant 2", string(f.terms()), string(f.Tenant), f.Principal, run, string(f.Action), f.Definition, f.Rule,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path, string(args),
+		string(boundFields(f.Header, passing)),
 	))
 	return hex.EncodeToString(sum[:]), nil
 }

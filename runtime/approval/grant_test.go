@@ -91,6 +91,55 @@ func TestAYesForAWhileIsForItsTarget(t *testing.T) {
 	}
 }
 
+// It is for the account that a field of the header names, and holds for what clients change
+// there by themselves.
+func TestAYesForAWhileIsForItsHeaderFields(t *testing.T) {
+	sent := func(body string, fields ...string) *runtime.Call {
+		call := posted(agent("a"), "multipart/form-data; boundary="+body, body)
+		call.Request.Raw.Header.Set("Stripe-Account", "acct_sandbox")
+		for i := 0; i < len(fields); i += 2 {
+			call.Request.Raw.Header.Set(fields[i], fields[i+1])
+		}
+		return call
+	}
+	d := newDesk(t)
+	if _, err := d.yes(t, d.ask(t, sent("one", "Idempotency-Key", "k1", "Traceparent", "00-1")), approval.Yes{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	again := sent("two", "Idempotency-Key", "k2", "Traceparent", "00-2", "X-Amz-Date", "20300101T000000Z", "Content-Md5", "x", "Content-Encoding", "gzip")
+	if _, err := d.Await(t.Context(), again, asked()); err != nil {
+		t.Errorf("the same account: %v", err)
+	}
+	for field, value := range map[string]string{"Stripe-Account": "acct_production", "Dropbox-Api-Arg": `{"path":"/"}`, "X-Amz-Copy-Source": "b/k"} {
+		if _, err := d.Await(t.Context(), sent("two", field, value), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// So it is for arguments that stand there.
+func TestAYesForAWhileIsForArgumentsOfTheHeader(t *testing.T) {
+	built := func(account, key, text string) *runtime.Call {
+		call := note(agent("a"), "1", text)
+		call.Action.HTTP = &runtime.HTTPSpec{Headers: []runtime.Field{
+			{Name: "Stripe-Account", Value: runtime.Template{Value: "{account}"}}, {Name: "Idempotency-Key", Value: runtime.Template{Value: "{key}"}},
+		}}
+		call.Action.Params = append(call.Action.Params, runtime.Param{Name: "account", In: runtime.InHeader}, runtime.Param{Name: "key", In: runtime.InHeader})
+		call.Args["account"], call.Args["key"] = account, key
+		return call
+	}
+	d := newDesk(t)
+	if _, err := d.yes(t, d.ask(t, built("acct_sandbox", "k1", "x")), approval.Yes{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Await(t.Context(), built("acct_sandbox", "k2", "y"), asked()); err != nil {
+		t.Errorf("the same account: %v", err)
+	}
+	if _, err := d.Await(t.Context(), built("acct_production", "k1", "x"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("another account: %v", err)
+	}
+}
+
 // A yes that was not used in time does not hide another that lasts longer.
 func TestAYesPastItsTimeHidesNoOther(t *testing.T) {
 	d := newDesk(t)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
 	}
 	for _, param := range call.Action.Params {
-		if req.Raw == nil && param.In != runtime.InBody && param.In != runtime.InHeader {
+		if req.Raw == nil && says(call.Action, &param) {
 			f.Bound = append(f.Bound, param.Name)
 		}
 		if param.Secret {
@@ -94,6 +95,18 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 		f.Header.Del(field)
 	}
 	return f, nil
+}
+
+// says reports whether an argument of a built request says what it acts on: not one
+// of the body, nor one that fills a field of [passing].
+func says(a *runtime.Action, p *runtime.Param) bool {
+	if p.In != runtime.InHeader || a.HTTP == nil {
+		return p.In != runtime.InBody
+	}
+	return !slices.ContainsFunc(a.HTTP.Headers, func(f runtime.Field) bool {
+		template, _ := f.Value.Value.(string)
+		return passing(f.Name) && strings.Contains(template, "{"+p.Name+"}")
+	})
 }
 
 // row is the approval as stored, its times cut to what every store keeps.
