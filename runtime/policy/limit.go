@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -53,11 +54,13 @@ func (l *limit) String() string {
 // limit reads the rate limit of a rule.
 func (p *parser) limit(n *yaml.Node, r *ruleDocument) {
 	l := &limit{per: "agent"}
+	var burst *yaml.Node
 	seen := p.mapping(n, "limit", []string{"rate", "burst", "per"}, func(key string, v *yaml.Node) {
 		switch key {
 		case "rate":
 			p.rate(v, l)
 		case "burst":
+			burst = v
 			if l.burst = p.whole(v); l.burst < 1 || l.burst > maxBurst {
 				p.problem(v, "burst: 20", "burst is not a number of requests from 1 to %d", maxBurst)
 			}
@@ -75,6 +78,9 @@ func (p *parser) limit(n *yaml.Node, r *ruleDocument) {
 	}
 	if seen["burst"] == nil {
 		l.burst = l.count
+	}
+	if seen["rate"] != nil && l.burst > 0 && l.burst <= maxBurst && time.Duration(l.burst) > math.MaxInt64/(l.each/time.Duration(l.count)) {
+		p.problem(burst, "a lower burst, or a higher rate", "at this rate a burst of %d takes over 292 years to fill, which is not counted", l.burst)
 	}
 	r.limit = l
 }
