@@ -18,6 +18,7 @@ const ofRows = 4 << 10
 // WriteExecution implements [journal.Store].
 func (s *Store) WriteExecution(ctx context.Context, e journal.Execution, calls []journal.Call) (written bool, err error) {
 	err = s.write(ctx, "keep an execution", func(t Tx) error {
+		written = false // an engine may run this again
 		if err := t.Turn("execution " + e.ID); err != nil {
 			return err
 		}
