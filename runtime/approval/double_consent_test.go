@@ -85,6 +85,12 @@ func (m *memory) Pins(_ context.Context, tenant runtime.Tenant) (out []approval.
 	return out, nil
 }
 
+func (m *memory) AllPins(context.Context) ([]approval.Pin, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.pins), nil
+}
+
 // person finds a PIN; the lock is held.
 func (m *memory) person(tenant runtime.Tenant, who string) int {
 	return slices.IndexFunc(m.pins, func(p approval.Pin) bool { return p.Tenant == tenant && p.Who == who })

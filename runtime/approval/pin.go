@@ -132,11 +132,14 @@ func (d *Desk) pin(ctx context.Context, tenant runtime.Tenant, who string) (Pin,
 // owner's own, local:UID, with the default one. The owner is one person for all
 // tenants; a second PIN that is not set yet could be set by any program of theirs.
 func pinTenant(tenant runtime.Tenant, who string) runtime.Tenant {
-	if strings.HasPrefix(who, "local:") {
+	if isOwners(who) {
 		return runtime.DefaultTenant
 	}
 	return tenant
 }
+
+// isOwners reports whether a PIN is the owner's own.
+func isOwners(who string) bool { return strings.HasPrefix(who, "local:") }
 
 const purposePin = "approval.pin"
 
@@ -248,16 +251,35 @@ func (d *Desk) putPin(ctx context.Context, tenant runtime.Tenant, target string,
 // removePin keeps the operator's own until everybody else's is gone: who is
 // named by it would stay without anybody who may change that.
 func (d *Desk) removePin(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, target string) error {
-	pins, err := d.pins(ctx, tenant)
-	if err != nil {
-		return err
-	}
-	if target == by.ID && len(pins) > 1 {
-		return badPin("other people still have PINs", "remove theirs first: kimbap approve pin --as NAME --remove")
+	if target == by.ID {
+		if err := d.alone(ctx, tenant, target); err != nil {
+			return err
+		}
 	}
 	removed, err := d.o.Store.RemovePin(ctx, pinTenant(tenant, target), target)
 	if err == nil && !removed {
 		return badPin("there is no such PIN", "")
+	}
+	return err
+}
+
+// alone refuses where others depend on an operator's PIN: in the tenant, and in every
+// tenant on the owner's own.
+func (d *Desk) alone(ctx context.Context, tenant runtime.Tenant, own string) error {
+	read := d.o.Store.AllPins
+	if !isOwners(own) {
+		read = func(ctx context.Context) ([]Pin, error) { return d.pins(ctx, tenant) }
+	}
+	pins, err := read(ctx)
+	for _, p := range pins {
+		if p.Who == own {
+			continue
+		}
+		hint := "remove theirs first: kimbap approve pin --as NAME --remove"
+		if p.Tenant != tenant && !isOwners(p.Who) {
+			hint += " --tenant " + word(string(p.Tenant))
+		}
+		return badPin("other people still have PINs", hint)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,31 @@ func TestTheOwnersPINCountsInEveryTenant(t *testing.T) {
 	}
 	if err := yes(withPIN("correct horse")); err != nil {
 		t.Errorf("with it: %v", err)
+	}
+}
+
+// Who was named in one tenant would stay there without anybody who may change that.
+func TestTheOwnersPINStaysWhileAnotherTenantHasPeople(t *testing.T) {
+	d := newDesk(t)
+	d.setPIN(t, "correct horse")
+	proved := runtime.NewSecret("correct horse")
+	set := func(tenant runtime.Tenant, n approval.NewPin) error {
+		n.Proved = proved
+		return d.SetPin(t.Context(), operator(me), tenant, n)
+	}
+	if err := set("acme", approval.NewPin{As: "ann", PIN: runtime.NewSecret("ann's own one")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range []runtime.Tenant{runtime.DefaultTenant, "other"} {
+		if err := set(tenant, approval.NewPin{}); err == nil || !strings.HasSuffix(runtime.AsError(err).Hint, "--remove --tenant acme") {
+			t.Errorf("removed in %s: %v", tenant, err)
+		}
+	}
+	if err := set("acme", approval.NewPin{As: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := set(runtime.DefaultTenant, approval.NewPin{}); err != nil {
+		t.Errorf("the last one: %v", err)
 	}
 }
 

@@ -93,6 +93,8 @@ type Store interface {
 
 	// Pins returns who of the tenant has a PIN.
 	Pins(ctx context.Context, tenant runtime.Tenant) ([]Pin, error)
+	// AllPins returns who of any tenant has one.
+	AllPins(ctx context.Context) ([]Pin, error)
 	// PutPin keeps a PIN, in place of that person's old one, with no tries.
 	PutPin(ctx context.Context, p Pin) error
 	// RemovePin takes a person's PIN away; false when there is none.

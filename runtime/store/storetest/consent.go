@@ -98,6 +98,9 @@ func pins(t *testing.T, s Store) {
 	must(t, err)
 	same(t, "removed", []bool{removed, again}, []bool{true, false})
 	look("what is left", other)
+	all, err := s.AllPins(ctx)
+	must(t, err)
+	same(t, "those of all tenants", all, []approval.Pin{other, foreign})
 }
 
 func lastApproved(t *testing.T, s Store) {

@@ -46,8 +46,17 @@ func (s *Store) RevokeGrant(ctx context.Context, tenant runtime.Tenant, id strin
 
 // Pins implements [approval.Store].
 func (s *Store) Pins(ctx context.Context, tenant runtime.Tenant) ([]approval.Pin, error) {
-	return collect(ctx, s, "read PINs", "SELECT tenant, who, sealed, set_at, tries, until FROM pins WHERE tenant = ? ORDER BY who",
-		[]any{string(tenant)}, func(row Row) (p approval.Pin, err error) {
+	return s.pins(ctx, "WHERE tenant = ? ORDER BY who", string(tenant))
+}
+
+// AllPins implements [approval.Store].
+func (s *Store) AllPins(ctx context.Context) ([]approval.Pin, error) {
+	return s.pins(ctx, "ORDER BY tenant, who")
+}
+
+func (s *Store) pins(ctx context.Context, which string, args ...any) ([]approval.Pin, error) {
+	return collect(ctx, s, "read PINs", "SELECT tenant, who, sealed, set_at, tries, until FROM pins "+which,
+		args, func(row Row) (p approval.Pin, err error) {
 			return p, row.Scan(&p.Tenant, &p.Who, &p.Sealed, moment{&p.Set}, &p.Tries, moment{&p.Until})
 		})
 }
