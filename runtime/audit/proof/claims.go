@@ -36,6 +36,17 @@ func (c claims) of(slot string) slotClaims {
 	return slotClaims{}
 }
 
+// further reports whether more was given up of any slot than before.
+func (c claims) further(before claims) bool {
+	for slot, s := range c {
+		old := before.of(slot).cut
+		if s.cut != nil && (old == nil || s.cut.Segment > old.Segment) {
+			return true
+		}
+	}
+	return false
+}
+
 // gather reads the checkpoints of the folder and those kept elsewhere. What is
 // wrong with them goes into the report; they then say nothing.
 func gather(dir string, t Trust, report *Report) (claims, error) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,26 +38,40 @@ type Outside struct {
 // is not a fault. The error is of reading; what is wrong with the ledger is in
 // the report.
 func Verify(ctx context.Context, dir string, t Trust) (Report, error) {
-	report := Report{Anchor: NotAnchored, OK: true}
-	claims, err := gather(dir, t, &report) // before the records: what they name is there by now
-	if err != nil {
-		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
+	for {
+		report := Report{Anchor: NotAnchored, OK: true}
+		claims, err := gather(dir, t, &report) // before the records: what they name is there by now
+		if err != nil {
+			return Report{}, fmt.Errorf("verify the audit trail: %w", err)
+		}
+		err = report.walk(ctx, dir, claims)
+		if err == nil && report.OK || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return report, err
+		}
+		// What retention takes away beside us is no fault: it says so before.
+		if now, failed := gather(dir, t, &Report{}); failed != nil || !now.further(claims) {
+			return report, err
+		}
 	}
+}
+
+// walk verifies all slots.
+func (r *Report) walk(ctx context.Context, dir string, claims claims) error {
 	names, err := segment.Slots(dir)
 	if err != nil {
-		return Report{}, fmt.Errorf("verify the audit trail: %w", err)
+		return fmt.Errorf("verify the audit trail: %w", err)
 	}
 	for _, name := range names {
 		v := verifier{SlotReport: SlotReport{Slot: name}, hash: segment.Genesis(name), claims: claims.of(name)}
 		if err := v.slot(ctx, filepath.Join(dir, name)); err != nil {
-			return Report{}, fmt.Errorf("verify audit slot %s: %w", name, err)
+			return fmt.Errorf("verify audit slot %s: %w", name, err)
 		}
-		report.Slots = append(report.Slots, v.SlotReport)
-		report.OK = report.OK && len(v.Problems) == 0
+		r.Slots = append(r.Slots, v.SlotReport)
+		r.OK = r.OK && len(v.Problems) == 0
 	}
-	report.Problems = append(report.Problems, claims.missing(names)...)
-	report.OK = report.OK && len(report.Problems) == 0
-	return report, nil
+	r.Problems = append(r.Problems, claims.missing(names)...)
+	r.OK = r.OK && len(r.Problems) == 0
+	return nil
 }
 
 // place is where a record stands.

@@ -1,16 +1,23 @@
 package proof_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
+	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 )
 
 func TestVerifyFindsWhatWasDone(t *testing.T) {
@@ -110,6 +117,70 @@ func TestVerifyWhileWriting(t *testing.T) {
 	}
 	stopped()
 	<-done
+}
+
+// during does something at the moment that a first thousand records have been read.
+type during struct {
+	context.Context
+	once *sync.Once
+	do   func()
+}
+
+func (d during) Err() error {
+	d.once.Do(d.do)
+	return d.Context.Err()
+}
+
+// Retention takes files away beside a verification, after it has signed that it does: that is no
+// tampering, whether the file was about to be read or its slot to be looked at. Without the
+// statement it is.
+func TestVerifyWhileRetentionRemoves(t *testing.T) {
+	for _, slots := range [][]string{{"proxy"}, {"first", "proxy"}} {
+		for _, said := range []bool{true, false} {
+			dir := t.TempDir()
+			for _, slot := range slots {
+				o := audittest.Options(dir)
+				o.Slot, o.SegmentSize = slot, 600<<10
+				l := audittest.Open(t, o)
+				for i := range 8000 {
+					l.Outcome(audittest.Record("req"))
+					if i%500 == 0 {
+						if err := l.Flush(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				audittest.Shut(t, l)
+			}
+			file := func(number int) string { return filepath.Join(dir, "proxy", segment.Name(number)) }
+			retain := func() {
+				data, err := os.ReadFile(file(2))
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines := bytes.Split(bytes.TrimRight(data, "\n \x00"), []byte("\n"))
+				last := lines[len(lines)-1]
+				link, err := segment.ParseLink(last)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum := fmt.Sprintf("%x", sha256.Sum256(last))
+				head := checkpoint.Head{Slot: "proxy", Sequence: link.Sequence, Hash: sum, Cut: &checkpoint.Cut{Segment: 3, Sequence: link.Sequence, Hash: sum}}
+				if said {
+					if _, err := checkpoint.In(dir).Add(checkpoint.Checkpoint{Number: 1, Time: time.Now(), Heads: []checkpoint.Head{head}}, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := errors.Join(os.Remove(file(1)), os.Remove(file(2))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			report, err := proof.Verify(during{t.Context(), new(sync.Once), retain}, dir, proof.Trust{})
+			if ok := err == nil && report.OK; ok != said {
+				t.Errorf("%v, said: %v: %v\n%s", slots, said, err, report)
+			}
+		}
+	}
 }
 
 func TestVerifyOfNothing(t *testing.T) {
