@@ -63,6 +63,9 @@ func (n noIndex) AddEntries(context.Context, []record.Entry) error { return n.wh
 // Position implements [history.Index].
 func (n noIndex) Position(context.Context, string) (uint64, error) { return 0, n.why }
 
+// Line implements [history.Index].
+func (n noIndex) Line(context.Context, string, uint64) ([]byte, error) { return nil, n.why }
+
 // SearchEntries implements [history.Index].
 func (n noIndex) SearchEntries(context.Context, history.Query) ([]record.Entry, error) {
 	return nil, n.why

@@ -1,9 +1,12 @@
 package history_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/runtime/audit/segment"
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
@@ -43,6 +47,17 @@ func (x *table) Position(_ context.Context, slot string) (uint64, error) {
 		}
 	}
 	return last, x.fail
+}
+
+func (x *table) Line(_ context.Context, slot string, sequence uint64) ([]byte, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.rows {
+		if e.Slot == slot && e.Sequence == sequence {
+			return e.Line, x.fail
+		}
+	}
+	return nil, x.fail
 }
 
 func (x *table) SearchEntries(_ context.Context, q history.Query) ([]record.Entry, error) {
@@ -243,6 +258,56 @@ func TestSearchFillsTheIndexOrScans(t *testing.T) {
 	for seq, n := range seen {
 		if n != 1 {
 			t.Errorf("record %d is in the index %d times", seq, n)
+		}
+	}
+}
+
+// An index of records that the ledger has no more, as after a power cut or from a copy that was put
+// back, is dropped: numbers are used again, and what has them would never be found.
+func TestAnIndexOfLostRecordsBeginsAnew(t *testing.T) {
+	dir := t.TempDir()
+	write := func(ids ...string) {
+		l := audittest.Open(t, audittest.Options(dir))
+		for _, id := range ids {
+			l.Outcome(audittest.Record(id))
+		}
+		audittest.Shut(t, l)
+	}
+	index := &table{}
+	searched := func(when, gone, there string) {
+		t.Helper()
+		for id, want := range map[string]int{gone: 0, there: 1} {
+			if found, err := history.Search(t.Context(), dir, index, history.Query{RequestID: id}); err != nil || len(found) != want {
+				t.Errorf("%s: %s is found %d times, %v", when, id, len(found), err)
+			}
+		}
+	}
+	write("req_a", "req_b", "req_c")
+	searched("at first", "req_none", "req_c")
+	path := filepath.Join(dir, "proxy", segment.Name(1))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	for when, more := range map[string][]string{"shorter": nil, "as long again": {"req_d", "req_e"}, "longer": {"req_d", "req_e", "req_f", "req_g"}} {
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		index.rows = nil
+		searched(when+", before", "req_d", "req_c")
+		if err := os.WriteFile(path, bytes.Join(lines[:len(lines)-3], nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		there := "req_a"
+		if len(more) > 0 {
+			write(more...)
+			there = more[len(more)-1]
+		}
+		searched(when, "req_c", there)
+		searched(when+", again", "req_c", there)
+		if len(index.rows) == 0 {
+			t.Errorf("%s: the index stays empty", when)
 		}
 	}
 }

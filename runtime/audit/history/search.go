@@ -1,6 +1,8 @@
 package history
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +25,8 @@ type Index interface {
 	AddEntries(ctx context.Context, entries []record.Entry) error
 	// Position returns the last sequence indexed of a slot, 0 when none is.
 	Position(ctx context.Context, slot string) (uint64, error)
+	// Line returns the line of an entry, nil when there is none.
+	Line(ctx context.Context, slot string, sequence uint64) ([]byte, error)
 	// SearchEntries returns matches, newest first.
 	SearchEntries(ctx context.Context, q Query) ([]record.Entry, error)
 	// DropEntries forgets the entries of a slot up to a sequence: they were given up.
@@ -34,8 +38,12 @@ type Index interface {
 // batchSize is how many entries the index gets at a time.
 const batchSize = 500
 
+// errAnother is an index that was of another ledger, or of records that a power cut has taken.
+var errAnother = errors.New("the index held records that the ledger has not: it begins anew")
+
 // Reindex adds to the index what the ledger has and it has not. To rebuild an
-// index, reset it first.
+// index, reset it first. It fails, and what it has of a slot is dropped, where the ledger does
+// not hold the last record of it: the numbers behind may be used again.
 func Reindex(ctx context.Context, dir string, index Index) error {
 	names, err := segment.Slots(dir)
 	if err != nil {
@@ -54,7 +62,11 @@ func reindexSlot(ctx context.Context, dir, slot string, index Index) error {
 	if err != nil {
 		return err
 	}
-	reader := &slotReader{dir: filepath.Join(dir, slot), slot: slot, after: position}
+	last, err := index.Line(ctx, slot, position)
+	if err != nil {
+		return err
+	}
+	reader := &slotReader{dir: filepath.Join(dir, slot), slot: slot, after: max(position, 1) - 1}
 	defer reader.close()
 	batch := make([]record.Entry, 0, batchSize)
 	for {
@@ -63,7 +75,12 @@ func reindexSlot(ctx context.Context, dir, slot string, index Index) error {
 			return err
 		}
 		ended := err != nil
-		if !ended {
+		known := !ended && entry.Sequence == position
+		if position > 0 && (ended || known && !bytes.Equal(entry.Line, last)) {
+			return cmp.Or(index.DropEntries(ctx, slot, position), errAnother)
+		}
+		position = 0 // it was compared
+		if !ended && !known {
 			batch = append(batch, entry)
 		}
 		if len(batch) == batchSize || ended && len(batch) > 0 {

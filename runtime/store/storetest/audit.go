@@ -51,6 +51,13 @@ func entries(t *testing.T, x history.Index) {
 	must(t, err)
 	same(t, "replaced", list, []record.Entry{replaced})
 
+	line, err := x.Line(ctx, "proxy", 2)
+	must(t, err)
+	same(t, "its line", string(line), string(replaced.Line))
+	line, err = x.Line(ctx, "proxy", 7)
+	must(t, err)
+	same(t, "the line of none", line, []byte(nil))
+
 	must(t, x.DropEntries(ctx, "proxy", 1))
 	same(t, "after a drop", found(t, x, history.Query{}), []uint64{7, 2})
 	last("proxy", 2)

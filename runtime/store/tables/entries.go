@@ -73,6 +73,12 @@ func (x *Index) Position(ctx context.Context, slot string) (uint64, error) {
 	return uint64(last), err
 }
 
+// Line implements [history.Index].
+func (x *Index) Line(ctx context.Context, slot string, sequence uint64) (line []byte, err error) {
+	_, err = x.s.get(ctx, "read the index's end", "SELECT line FROM entries WHERE slot = ? AND sequence = ?", []any{slot, int64(sequence)}, &line)
+	return line, err
+}
+
 // SearchEntries implements [history.Index].
 func (x *Index) SearchEntries(ctx context.Context, q history.Query) ([]record.Entry, error) {
 	if q.Limit <= 0 {
