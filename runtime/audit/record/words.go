@@ -2,6 +2,7 @@ package record
 
 import (
 	"iter"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -100,12 +101,21 @@ func (c *cover) hide(start, end int) {
 	c.done = end
 }
 
-// covered is the whole text.
+// covered is the whole text. Once a part is hidden it ends, with its length noted, where
+// nothing was looked at: what stands there would move up to where a record shows it.
 func (c *cover) covered() string {
 	if c.done == 0 {
 		return c.text
 	}
-	return c.out.String() + c.text[c.done:]
+	seen := max(c.done, min(len(c.text), maxText))
+	for seen > c.done && seen < len(c.text) && !utf8.RuneStart(c.text[seen]) {
+		seen--
+	}
+	c.out.WriteString(c.text[c.done:seen])
+	if seen < len(c.text) {
+		c.out.WriteString("…(" + strconv.Itoa(len(c.text)) + " bytes)")
+	}
+	return c.out.String()
 }
 
 // secret judges one word.
