@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -28,6 +29,20 @@ func TestAPassphraseInAListIsMasked(t *testing.T) {
 			if line, _ := written(t, holding("Another-Value-1"), r); strings.Contains(line, "***") {
 				t.Errorf("%s: masked what is not stored: %s", name, line)
 			}
+		}
+	}
+}
+
+// Of a long plain argument only the beginning is there; its keyed hash is kept as well.
+func TestAnArgumentThatIsCutCanBeAskedFor(t *testing.T) {
+	for size, want := range map[int]string{2048: "[]", 2049: "[h9049]"} { // the hash is of tenant and value
+		r := audittest.Record("req_1")
+		r.Action, r.Args = action(), runtime.Args{"page": strings.Repeat("x ", size)[:size]}
+		r.Principal.Tenant = "default"
+		line, m := written(t, holding(), r)
+		hits, _ := m["masked"].([]any)
+		if fmt.Sprint(hits) != want {
+			t.Errorf("%d bytes: masked %v, want %s: %.300s", size, hits, want, line)
 		}
 	}
 }

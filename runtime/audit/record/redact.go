@@ -59,11 +59,11 @@ func (d *veil) query(dst []byte, r *runtime.Record) []byte {
 	return d.object(dst, "query", r.Query, func(string) treatment { return hashed })
 }
 
-// masked appends the keyed hashes of what was masked in the record, so that an
-// operator who has a value can ask for it.
+// masked appends the keyed hashes of what was masked or cut in the record, so that
+// an operator who has a value can ask for it.
 func (d *veil) masked(dst []byte) []byte { return listMember(dst, "masked", d.hits) }
 
-// hit notes the hash of a value that is masked.
+// hit notes the hash of a value that is masked or cut.
 func (d *veil) hit(value string) {
 	if len(d.hits) >= maxHits || value == "" {
 		return
@@ -149,7 +149,11 @@ func (d *veil) object(dst []byte, name string, values runtime.Args, how func(str
 // keep their type; lists and objects that are too long become cut text.
 func (d *veil) shown(dst []byte, v any) []byte {
 	if s, ok := v.(string); ok {
-		return appendText(dst, d.safe(s), maxText)
+		safe := d.safe(s)
+		if safe == s && len(s) > maxText { // whoever has it whole can ask for it
+			d.hit(s)
+		}
+		return appendText(dst, safe, maxText)
 	}
 	start := len(dst)
 	dst = appendValue(dst, v, func(dst []byte, s string) []byte {
