@@ -14,9 +14,10 @@ import (
 
 // named is what a checkpoint says of one record.
 type named struct {
-	seq    uint64
-	hash   string
-	source string // "checkpoint 7 in checkpoints.jsonl"
+	seq     uint64
+	hash    string
+	source  string // "checkpoint 7 in checkpoints.jsonl"
+	outside bool   // one that was kept outside the home names it too
 }
 
 // slotClaims is what all checkpoints say of one slot.
@@ -61,7 +62,7 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 	if key == nil && len(inside) > 0 {
 		key, _ = hex.DecodeString(inside[0].Key)
 	}
-	if report.take(out, name, inside, key) > 0 {
+	if report.take(out, name, inside, key, false) > 0 {
 		report.Anchor, report.Proven = AnchoredHere, t.Key != nil
 	}
 	for _, o := range t.Anchors {
@@ -70,7 +71,7 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 		if key == nil && len(outside) > 0 {
 			key, _ = hex.DecodeString(outside[0].Key)
 		}
-		if report.take(out, o.Name, outside, key) > 0 {
+		if report.take(out, o.Name, outside, key, true) > 0 {
 			report.Anchor, report.Proven = AnchoredOutside, t.Key != nil
 		} else {
 			report.claimProblem(o.Name, 0, "there is no checkpoint of this home in it")
@@ -93,7 +94,7 @@ func (r *Report) bad(file string, problems []checkpoint.Problem) {
 }
 
 // take adds what checkpoints under the key say, and returns how many there are.
-func (r *Report) take(to claims, file string, all []checkpoint.Signed, key ed25519.PublicKey) int {
+func (r *Report) take(to claims, file string, all []checkpoint.Signed, key ed25519.PublicKey, outside bool) int {
 	want, taken := hex.EncodeToString(key), 0
 	for i := range all {
 		c := &all[i]
@@ -105,14 +106,17 @@ func (r *Report) take(to claims, file string, all []checkpoint.Signed, key ed255
 		if c.Number > r.Checkpoint {
 			r.Checkpoint, r.At, r.Key = c.Number, c.Time, c.Key
 		}
+		if outside && c.Number > r.OutsideCheckpoint {
+			r.OutsideCheckpoint, r.OutsideAt = c.Number, c.Time
+		}
 		for _, h := range c.Heads {
-			to.add(h, fmt.Sprintf("checkpoint %d in %s", c.Number, file))
+			to.add(h, fmt.Sprintf("checkpoint %d in %s", c.Number, file), outside)
 		}
 	}
 	return taken
 }
 
-func (c claims) add(h checkpoint.Head, source string) {
+func (c claims) add(h checkpoint.Head, source string, outside bool) {
 	s := c[h.Slot]
 	if s == nil {
 		s = &slotClaims{records: map[uint64][]named{}}
@@ -122,10 +126,11 @@ func (c claims) add(h checkpoint.Head, source string) {
 		s.cut = h.Cut
 	}
 	same := func(o named) bool { return o.hash == h.Hash }
-	if slices.ContainsFunc(s.records[h.Sequence], same) {
+	if at := slices.IndexFunc(s.records[h.Sequence], same); at >= 0 {
+		s.records[h.Sequence][at].outside = s.records[h.Sequence][at].outside || outside
 		return
 	}
-	one := named{seq: h.Sequence, hash: h.Hash, source: source}
+	one := named{seq: h.Sequence, hash: h.Hash, source: source, outside: outside}
 	s.records[h.Sequence] = append(s.records[h.Sequence], one)
 	s.ends = append(s.ends, one)
 }
@@ -194,6 +199,9 @@ func (v *verifier) held(at place) {
 		case v.failed:
 		case c.hash == hex.EncodeToString(v.hash[:]):
 			v.Anchored = max(v.Anchored, at.seq)
+			if c.outside {
+				v.Outside = at.seq
+			}
 		default:
 			v.failed = true
 			v.problem(ProblemEdited, at, "record %d is not the one that %s names; nothing after record %d can be trusted", at.seq, c.source, v.Anchored)

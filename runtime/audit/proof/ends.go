@@ -28,7 +28,7 @@ func Ends(dir string) ([]Problem, error) {
 	}
 	named := claims{}
 	for _, h := range newest.Heads {
-		named.add(h, fmt.Sprintf("checkpoint %d in %s", newest.Number, filepath.Base(book.Path)))
+		named.add(h, fmt.Sprintf("checkpoint %d in %s", newest.Number, filepath.Base(book.Path)), false)
 	}
 	there, err := segment.Slots(dir)
 	if err != nil {

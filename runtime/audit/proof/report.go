@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type SlotReport struct {
 	Segments int       `json:"segments"`
 	Head     string    `json:"head"`               // hex SHA-256 of the last record: note it elsewhere to anchor it
 	Anchored uint64    `json:"anchored"`           // up to this record a checkpoint vouches for the slot
+	Outside  uint64    `json:"anchored_outside"`   // up to this one a checkpoint that was kept outside the home does
 	GivenUp  uint64    `json:"given_up,omitempty"` // records up to this one were removed by retention
 	Torn     bool      `json:"torn,omitempty"`     // the last line has no end: a write in progress or cut by a crash
 	Problems []Problem `json:"problems,omitempty"`
@@ -58,7 +60,8 @@ const (
 	// AnchoredHere means that checkpoints in the folder itself name the heads: who
 	// can cut the ledger can cut those too.
 	AnchoredHere Anchoring = "anchored in the home"
-	// AnchoredOutside means that a checkpoint kept elsewhere agrees.
+	// AnchoredOutside means that a checkpoint kept elsewhere agrees. How far it goes
+	// is [SlotReport.Outside].
 	AnchoredOutside Anchoring = "anchored outside the home"
 )
 
@@ -68,10 +71,14 @@ type Report struct {
 	Anchor     Anchoring    `json:"anchor"`
 	Checkpoint uint64       `json:"checkpoint,omitempty"` // number of the newest one
 	At         time.Time    `json:"checkpoint_time,omitzero"`
-	Key        string       `json:"key,omitempty"`      // hex of the public key that signed
-	Proven     bool         `json:"key_proven"`         // the vault holds that key
-	Problems   []Problem    `json:"problems,omitempty"` // of no slot that is there
-	OK         bool         `json:"ok"`                 // there is no problem
+
+	OutsideCheckpoint uint64    `json:"outside_checkpoint,omitempty"` // number of the newest that was kept outside the home
+	OutsideAt         time.Time `json:"outside_checkpoint_time,omitzero"`
+
+	Key      string    `json:"key,omitempty"`      // hex of the public key that signed
+	Proven   bool      `json:"key_proven"`         // the vault holds that key
+	Problems []Problem `json:"problems,omitempty"` // of no slot that is there
+	OK       bool      `json:"ok"`                 // there is no problem
 }
 
 // First returns the first problem, the one to look at.
@@ -87,11 +94,20 @@ func (r *Report) First() (Problem, bool) {
 	return Problem{}, false
 }
 
+// behindOutside reports whether the home alone vouches for more than what was kept outside.
+func (r *Report) behindOutside() bool {
+	return slices.ContainsFunc(r.Slots, func(s SlotReport) bool { return s.Outside < s.Anchored })
+}
+
 // String is the report for people.
 func (r Report) String() string {
 	var b strings.Builder
 	for _, s := range r.Slots {
-		fmt.Fprintf(&b, "%s: %s (%d to %d) in %s, anchored to %d, head %.16s\n", s.Slot, runtime.Count(s.Records, "record"), s.First, s.Last, runtime.Count(s.Segments, "file"), s.Anchored, s.Head)
+		outside := ""
+		if r.Anchor == AnchoredOutside && s.Outside < s.Anchored {
+			outside = fmt.Sprintf(" (outside the home to %d)", s.Outside)
+		}
+		fmt.Fprintf(&b, "%s: %s (%d to %d) in %s, anchored to %d%s, head %.16s\n", s.Slot, runtime.Count(s.Records, "record"), s.First, s.Last, runtime.Count(s.Segments, "file"), s.Anchored, outside, s.Head)
 		for _, p := range s.Problems {
 			fmt.Fprintf(&b, "  %s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
 		}
@@ -113,6 +129,8 @@ func (r Report) String() string {
 		fmt.Fprintf(&b, "ok, %s: a tail that was cut off would not show\n", r.Anchor)
 	case r.Anchor == AnchoredHere:
 		fmt.Fprintf(&b, "ok, %s: who can write there could cut both; set audit.anchor\n", r.Anchor)
+	case r.behindOutside():
+		fmt.Fprintf(&b, "ok, %s by checkpoint %d of %s: who can write in the home could cut what came later\n", r.Anchor, r.OutsideCheckpoint, r.OutsideAt.UTC().Format(time.RFC3339))
 	default:
 		fmt.Fprintf(&b, "ok, %s\n", r.Anchor)
 	}

@@ -144,6 +144,29 @@ func TestCheckpointsShowWhatChainsCannot(t *testing.T) {
 	}
 }
 
+// An old checkpoint outside vouches for what it names: both what follows and what the home says of
+// that could have been cut back together.
+func TestAnAnchorOutsideVouchesAsFarAsItGoes(t *testing.T) {
+	dir, _ := anchored(t)
+	book, err := os.ReadFile(filepath.Join(dir, "checkpoints.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := bytes.Cut(book, []byte("\n"))
+	report, err := proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "kept", Data: first}}})
+	if err != nil || !report.OK || report.OutsideCheckpoint != 1 || report.Checkpoint != 2 {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	for _, s := range report.Slots {
+		if behind := s.Outside < s.Anchored; s.Outside == 0 || behind != (s.Slot == "proxy") {
+			t.Errorf("%s is anchored to %d, outside to %d", s.Slot, s.Anchored, s.Outside)
+		}
+	}
+	if text := report.String(); strings.Count(text, "(outside the home to ") != 1 || !strings.Contains(text, "ok, anchored outside the home by checkpoint 1 of ") {
+		t.Errorf("said:\n%s", text)
+	}
+}
+
 func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 	dir, line := anchored(t)
 	report, err := proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "kept", Data: line}}})
