@@ -44,6 +44,9 @@ func Read(path string) ([]File, error) { return readWanted(path, isPolicy) }
 func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
+		if _, link := os.Lstat(path); link == nil { // to what is not there: a volume that is not mounted
+			return nil, cannotRead(err)
+		}
 		return nil, fmt.Errorf("read policy: %w", err)
 	}
 	names := []string{path}
@@ -66,11 +69,12 @@ func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 	return files, nil
 }
 
-// cannotRead says why what is there could not be read. Of what has gone since it was
-// listed this is not [fs.ErrNotExist], which means that there is no policy at all.
+// cannotRead says why what is there could not be read. Where a link leads to nothing, or a file
+// has gone since it was listed, that is not [fs.ErrNotExist], which means that there is no
+// policy at all.
 func cannotRead(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read policy: it was changed meanwhile: %s", err)
+		return fmt.Errorf("read policy: a part of it is not there: %s", err)
 	}
 	return fmt.Errorf("read policy: %w", err)
 }

@@ -122,6 +122,20 @@ func TestWhatGoesWhileItIsReadIsNoAbsence(t *testing.T) {
 	}
 }
 
+// A link that leads to nothing, as to a volume that is not mounted, says where the policy is.
+func TestALinkToNothingIsNoAbsence(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if _, err := policy.Load(path, nil); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink(filepath.Join("volume", "policy.yaml"), path); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := policy.Load(path, nil); err == nil {
+		t.Errorf("%v", p)
+	}
+}
+
 func TestNamesAreWhatToWatch(t *testing.T) {
 	root := tree(t, map[string]string{"a.yaml": allows, "sub/deep/b.yaml": denies, "other.txt": ""})
 	var got []string
