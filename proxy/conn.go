@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -37,14 +38,15 @@ type conn struct {
 	onClose  func()          // may be nil
 	broke    func(where string, p any)
 	closed   sync.Once
-	first    func(error)  // told when the tunnel ends before a byte came; nil once one has
-	started  atomic.Bool  // the answer to the request being served has begun
-	silent   atomic.Int64 // since when no request is served, of system.Moment; 0 while one is; closing
-	head     []byte       // of the request being served, as it came; nil unless Options.KeepHeads
-	lingers  atomic.Bool  // it ends with an answer, while its client may still be sending
-	uploads  atomic.Bool  // and in the middle of a body that can be read
-	ending   *atomic.Bool // the proxy is
-	spurned  bool         // a CONNECT on it has just been refused
+	first    func(error)   // told when the tunnel ends before a byte came; nil once one has
+	started  atomic.Bool   // the answer to the request being served has begun
+	silent   atomic.Int64  // since when no request is served, of system.Moment; 0 while one is; closing
+	head     []byte        // of the request being served, as it came; nil unless Options.KeepHeads
+	lingers  atomic.Bool   // it ends with an answer, while its client may still be sending
+	uploads  atomic.Bool   // and in the middle of a body that can be read
+	ending   *atomic.Bool  // the proxy is
+	parting  *atomic.Int32 // [tunnels.parting]
+	spurned  bool          // a CONNECT on it has just been refused
 }
 
 // closing, in conn.silent, is a connection that is given up for another.
@@ -78,7 +80,8 @@ func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	made := &conn{
 		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke, ending: &s.relays.draining,
-		guard: &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
+		guard:   &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
+		parting: &s.tunnels.parting,
 	}
 	if t == nil {
 		made.guard.check = made.checkRouting
@@ -120,11 +123,29 @@ func (c *conn) heard(n int, err error) {
 	}
 }
 
-// Close closes the connection and gives its place back, once.
+// Close closes the connection and gives its place back, once. When the proxy ends, it
+// does not wait for the goodbye of TLS, which may take five seconds where the client reads
+// nothing: whoever ends the connections closes one after another.
 func (c *conn) Close() error {
 	if c.lingers.Swap(false) {
 		c.drain()
 	}
+	if !c.saysGoodbye() || !c.ending.Load() {
+		return c.end()
+	}
+	c.parting.Add(1)
+	go func() { defer c.parting.Add(-1); _ = c.end() }()
+	return nil
+}
+
+// saysGoodbye reports whether there is TLS, in the tunnel or below.
+func (c *conn) saysGoodbye() bool {
+	_, inside := c.Conn.(*tls.Conn)
+	_, lent := c.raw.(*Known)
+	return inside || lent
+}
+
+func (c *conn) end() error {
 	err := c.Conn.Close()
 	c.closed.Do(func() {
 		if c.leave != nil {
@@ -146,6 +167,14 @@ func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
 func (c *conn) reset() {
 	if tcp, ok := c.raw.(interface{ SetLinger(sec int) error }); ok {
 		_ = tcp.SetLinger(0)
+	}
+	c.cut()
+}
+
+// cut closes the connection at once, without the goodbye of any TLS.
+func (c *conn) cut() {
+	if lent, ok := c.raw.(*Known); ok {
+		lent.abort.Store(true)
 	}
 	_ = c.raw.Close()
 	_ = c.Close()

@@ -10,7 +10,7 @@ import (
 // relays knows the connections of the relay engine, so that a shutdown can end
 // them: those that wait for a request at once, the others after their answer.
 type relays struct {
-	draining atomic.Bool
+	draining atomic.Bool // set before anything is closed for it
 
 	mu   sync.Mutex
 	open map[*relay]struct{}
@@ -45,7 +45,6 @@ func (r *relays) leave(one *relay) {
 // closes the rest.
 func (r *relays) drain(ctx context.Context) error {
 	r.mu.Lock()
-	r.draining.Store(true)
 	gone := make(chan struct{})
 	if len(r.open) == 0 {
 		close(gone)
@@ -53,26 +52,22 @@ func (r *relays) drain(ctx context.Context) error {
 		r.gone = gone
 	}
 	r.mu.Unlock()
-	r.close(func(one *relay) bool {
-		return one.asked.Load() > 0 && one.phase.CompareAndSwap(relayAwaited, relayClosed)
-	})
-	fresh := time.AfterFunc(quietFor, func() {
-		r.close(func(one *relay) bool { return one.phase.CompareAndSwap(relayAwaited, relayClosed) })
-	})
+	ended := func(c *conn) { _ = c.Close() }
+	awaited := func(one *relay) bool { return one.phase.CompareAndSwap(relayAwaited, relayClosed) }
+	r.end(func(one *relay) bool { return one.asked.Load() > 0 && awaited(one) }, ended)
+	fresh := time.AfterFunc(quietFor, func() { r.end(awaited, ended) })
 	defer fresh.Stop()
 	select {
 	case <-gone:
 		return nil
 	case <-ctx.Done():
-		r.close(func(one *relay) bool {
-			_ = one.c.raw.Close() // first: an alert to a client that reads nothing takes five seconds
-			return true
-		})
+		r.end(func(*relay) bool { return true }, (*conn).cut)
 		return ctx.Err()
 	}
 }
 
-func (r *relays) close(which func(*relay) bool) {
+// end ends those that which asks for, outside the lock: ending gives places back.
+func (r *relays) end(which func(*relay) bool, end func(*conn)) {
 	var those []*relay
 	r.mu.Lock()
 	for one := range r.open {
@@ -82,6 +77,6 @@ func (r *relays) close(which func(*relay) bool) {
 	}
 	r.mu.Unlock()
 	for _, one := range those {
-		_ = one.c.Close()
+		end(one.c)
 	}
 }

@@ -160,6 +160,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Limits.DrainTimeout)
 	defer cancel()
 	s.close()
+	s.relays.draining.Store(true)
 	s.tunnels.drain()
 	s.h2.Drain()
 	defer time.AfterFunc(quietFor, s.closeFresh).Stop()
@@ -172,6 +173,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	err = errors.Join(err, s.settled(ctx))
 	s.tunnels.idle(ctx.Done())
 	s.tunnels.closeAll()
+	s.visitors.closeAll()
 	s.cancel()
 	return errors.Join(err, s.settle())
 }

@@ -34,6 +34,8 @@ type tunnels struct {
 	seats  *gate.Gate[string] // one for each tunnel
 	files  *gate.Gate[string] // descriptors: one for an intercepted tunnel, two for a raw one
 
+	parting atomic.Int32 // connections, tunnels or not, that a drain closes and are told goodbye
+
 	mu       sync.Mutex
 	open     map[*place]struct{}
 	draining bool
@@ -251,11 +253,11 @@ func (t *tunnels) closeQuiet() {
 	}
 }
 
-// idle returns once no raw tunnel is left or done is closed.
+// idle returns once no raw tunnel is left and every goodbye is said, or done is closed.
 func (t *tunnels) idle(done <-chan struct{}) {
 	tick := time.NewTicker(quietFor / 5)
 	defer tick.Stop()
-	for t.splicing() {
+	for t.splicing() || t.parting.Load() > 0 {
 		select {
 		case <-done:
 			return

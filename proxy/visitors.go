@@ -93,6 +93,13 @@ func (v *visitors) callers(to map[string]runtime.Caller) {
 	}
 }
 
+// closeAll cuts what a drain has left: who reads nothing, not even a goodbye.
+func (v *visitors) closeAll() {
+	for _, c := range v.each() {
+		c.cut()
+	}
+}
+
 // cut ends the answers in plain HTTP that flow, of the requests that which asks for.
 func (v *visitors) cut(which func(owner string, target runtime.Target) bool) {
 	for _, c := range v.each() {

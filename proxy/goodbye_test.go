@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// goodbye is how long TLS waits for a client that does not read its goodbye.
+const goodbye = 5 * time.Second
+
+// newPipedRig is a rig whose connections, made by piped, have no buffers: a client that
+// does not read is in the state of one whose buffers an answer has filled to the byte.
+func newPipedRig(t *testing.T, change func(*Options)) (r *rig, piped func(lent bool) *client) {
+	t.Helper()
+	r = newRig(t, func(o *Options, st *stages) {
+		o.Limits.DrainTimeout = time.Second
+		o.Peer = func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, Owner: true} }
+		st.execute = func(_ context.Context, _ *runtime.Call, out runtime.Responder) (runtime.Result, error) {
+			return reply(out, runtime.Form{Reason: "OK"}, 200, http.Header{"Content-Length": {"2"}}, "ok")
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+	ca := newTestCA(t)
+	leaf, err := ca.leaf("serve.test:443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, served := newFeed(), make(chan error, 1)
+	go func() { served <- r.server.serve(ln) }()
+	t.Cleanup(func() { _ = r.server.Shutdown(context.Background()); <-served })
+	return r, func(lent bool) *client {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = theirs.Close() })
+		c := &client{t: t, Conn: theirs, br: bufio.NewReader(theirs)}
+		if !lent {
+			ln.put(ours)
+			return c
+		}
+		ln.put(&Known{
+			Conn: tls.Server(ours, &tls.Config{Certificates: []tls.Certificate{*leaf}}), Owner: "default/token:good",
+			Caller: runtime.Caller{Token: runtime.NewSecret(goodToken), RequireToken: true},
+		})
+		return c.tls(&tls.Config{RootCAs: ca.roots, ServerName: "serve.test"})
+	}
+}
+
+// rests asks once, in a tunnel or in plain HTTP, and leaves the connection to rest.
+func (c *client) rests(r *rig, tunnel bool) {
+	c.t.Helper()
+	if tunnel {
+		c.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
+		c.answer("CONNECT")
+		inside := c.tls(&tls.Config{RootCAs: r.roots, ServerName: "api.good.test"})
+		inside.send(openGood)
+		inside.get("GET")
+		return
+	}
+	c.send("GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\n\r\n")
+	c.get("GET")
+}
+
+// Clients that read nothing, each of which TLS would wait for, keep the proxy from
+// ending no longer than a drain may take, and no other client from its goodbye.
+func TestADrainWaitsForNoGoodbye(t *testing.T) {
+	r, piped := newPipedRig(t, nil)
+	for range 3 {
+		piped(false).rests(r, true)
+		piped(true).rests(r, true)
+		piped(true).rests(r, false)
+	}
+	said := make(chan int, 3)
+	for range cap(said) {
+		polite := piped(false)
+		polite.rests(r, true)
+		go func() {
+			rest, _ := io.ReadAll(polite.Conn)
+			said <- len(rest)
+		}()
+	}
+	begun := time.Now()
+	_ = r.server.Shutdown(context.Background())
+	if took := time.Since(begun); took > 2*goodbye {
+		t.Errorf("the end took %v", took)
+	}
+	for range cap(said) {
+		if <-said == 0 {
+			t.Error("a client that reads was told no goodbye")
+		}
+	}
+}
