@@ -171,7 +171,19 @@ func (c *conn) reset() {
 	c.cut()
 }
 
-// cut closes the connection at once, without the goodbye of any TLS.
+// cut closes c at once: TLS does not say goodbye, which may take it five seconds.
+func cut(c net.Conn) {
+	if own, ok := c.(interface{ cut() }); ok {
+		own.cut()
+		return
+	}
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok { // an upstream behind a proxy
+		_ = secure.NetConn().Close()
+	}
+	_ = c.Close()
+}
+
+// cut is that for a client's connection, whatever TLS there is below.
 func (c *conn) cut() {
 	if lent, ok := c.raw.(*Known); ok {
 		lent.abort.Store(true)

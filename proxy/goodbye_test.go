@@ -18,7 +18,7 @@ const goodbye = 5 * time.Second
 
 // newPipedRig is a rig whose connections, made by piped, have no buffers: a client that
 // does not read is in the state of one whose buffers an answer has filled to the byte.
-func newPipedRig(t *testing.T, change func(*Options)) (r *rig, piped func(lent bool) *client) {
+func newPipedRig(t *testing.T, change func(*Options, *stages)) (r *rig, piped func(lent bool) *client) {
 	t.Helper()
 	r = newRig(t, func(o *Options, st *stages) {
 		o.Limits.DrainTimeout = time.Second
@@ -27,7 +27,7 @@ func newPipedRig(t *testing.T, change func(*Options)) (r *rig, piped func(lent b
 			return reply(out, runtime.Form{Reason: "OK"}, 200, http.Header{"Content-Length": {"2"}}, "ok")
 		}
 		if change != nil {
-			change(o)
+			change(o, st)
 		}
 	})
 	ca := newTestCA(t)
@@ -96,5 +96,49 @@ func TestADrainWaitsForNoGoodbye(t *testing.T) {
 		if <-said == 0 {
 			t.Error("a client that reads was told no goodbye")
 		}
+	}
+}
+
+// A lock ends what it ends at once: clients of a lent proxy that read nothing, each of
+// which TLS would wait for, keep no other's tunnel open.
+func TestALockWaitsForNoGoodbye(t *testing.T) {
+	var l lock
+	r, piped := newPipedRig(t, func(o *Options, _ *stages) { o.Locked = l.why.Load })
+	for range 4 {
+		piped(true).rests(r, true)
+	}
+	l.set(true)
+	begun := time.Now()
+	r.eventually("the end of the tunnels", func() bool {
+		r.server.Recheck(t.Context())
+		return r.server.tunnels.seats.In() == 0
+	})
+	if took := time.Since(begun); took > goodbye {
+		t.Errorf("the lock took %v", took)
+	}
+}
+
+// So does a guard that lets a connection be no more.
+func TestAFallenTunnelWaitsForNoGoodbye(t *testing.T) {
+	ends := make(chan func(), 4)
+	r, piped := newPipedRig(t, func(o *Options, st *stages) {
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Hold: func(_, _ string, _, _ bool, end func()) func() {
+			ends <- end
+			return func() {}
+		}})
+	})
+	r.upstream("other.test:80", func(_ net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
+	for range cap(ends) {
+		c := piped(true)
+		c.send("CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n")
+		c.answer("CONNECT")
+		c.send("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n")
+	}
+	begun := time.Now()
+	for range cap(ends) {
+		(<-ends)()
+	}
+	if took := time.Since(begun); took > goodbye {
+		t.Errorf("the ends took %v", took)
 	}
 }

@@ -21,7 +21,7 @@ func TestAClockThatIsSetBackKeepsNoTunnelOpen(t *testing.T) {
 			t.Fatal(full)
 		}
 		near, far := net.Pipe()
-		seat.hold(&conn{Conn: near, onClose: seat.leave})
+		seat.hold(&conn{Conn: near, raw: near, onClose: seat.leave})
 		return seat, far
 	}
 	busy, _ := enter()

@@ -82,6 +82,12 @@ func (d *dialled) close() {
 	_ = d.upstream.Close()
 }
 
+// cut closes both ends at once.
+func (d *dialled) cut() {
+	cut(d.client)
+	cut(d.upstream)
+}
+
 // Execute implements [runtime.Backend].
 func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Responder) (runtime.Result, error) {
 	o, ok := out.(*responder)
@@ -119,7 +125,7 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 			return d.result, nil
 		}
 	}
-	defer t.o.Hold(call.Request.Target.Authority, d.result.Address, d.trusted, false, d.close)()
+	defer t.o.Hold(call.Request.Target.Authority, d.result.Address, d.trusted, false, d.cut)()
 	return t.splice(ctx, d, o.seat)
 }
 

@@ -159,7 +159,7 @@ func (p *place) hold(c net.Conn) {
 	closed := p.of.closed || p.running.Load() < 0
 	p.of.mu.Unlock()
 	if closed { // and it leaves, which takes the lock
-		_ = c.Close()
+		cut(c)
 	}
 }
 
@@ -183,7 +183,7 @@ func (p *place) become(open *bool) {
 	}
 	p.of.mu.Unlock()
 	for _, c := range conns {
-		_ = c.Close()
+		cut(c)
 	}
 }
 
@@ -212,6 +212,8 @@ func (t *tunnels) closeAll() {
 	t.closeThose(func(*place) bool { return true })
 }
 
+// closeThose cuts the tunnels that which asks for: one whose client reads nothing would
+// keep those behind it open.
 func (t *tunnels) closeThose(which func(*place) bool) {
 	var conns []net.Conn
 	t.mu.Lock()
@@ -222,7 +224,7 @@ func (t *tunnels) closeThose(which func(*place) bool) {
 	}
 	t.mu.Unlock()
 	for _, c := range conns { // outside the lock: closing gives places back
-		_ = c.Close()
+		cut(c)
 	}
 }
 
