@@ -251,7 +251,6 @@ func (r *relay) handOver(raw []byte) bool {
 func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 	r.s.active.Add(1)
 	defer r.s.active.Done()
-	defer r.c.rest()
 	if !r.c.wake() {
 		return false // given up for another while the head was read
 	}
@@ -264,6 +263,7 @@ func (r *relay) serve(raw []byte, refused *runtime.Error) (more bool) {
 			more = false
 		}
 		r.watch.end()
+		r.c.rest() // before what is left of a body is read, which counts for nobody
 		if b != nil {
 			more = b.finish(a) && more
 			r.c.uploads.Store(b.goesOn() && !errors.Is(ended, os.ErrDeadlineExceeded)) // it had its time

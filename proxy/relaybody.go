@@ -59,15 +59,20 @@ func (b *inbound) arm() {
 	switch {
 	case !b.body.Waits():
 	case !b.end.IsZero():
-		b.r.reads.Forget()
-		limit := time.Now().Add(b.r.s.o.Limits.IdleTimeout)
-		if b.end.Before(limit) {
-			limit = b.end
-		}
-		_ = b.r.c.SetReadDeadline(limit)
+		b.due(b.r.s.o.Limits.IdleTimeout)
 	default:
 		b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
 	}
+}
+
+// due gives all reads from now on until d has passed, or the time of the body.
+func (b *inbound) due(d time.Duration) {
+	b.r.reads.Forget()
+	limit := time.Now().Add(d)
+	if !b.end.IsZero() && b.end.Before(limit) {
+		limit = b.end
+	}
+	_ = b.r.c.SetReadDeadline(limit)
 }
 
 func (b *inbound) read(p []byte) (int, error) {
@@ -100,10 +105,6 @@ func (b *inbound) finish(a *relayed) bool {
 	case b.failed || a.taken != nil || a.aborted || a.close:
 		return false
 	}
-	if b.waits { // it was told no: it may send the body all the same, or not
-		b.r.reads.Forget()
-		_ = b.r.c.SetReadDeadline(time.Now().Add(lingering))
-	}
 	return b.skip()
 }
 
@@ -128,13 +129,17 @@ func (b *inbound) outlasts() bool {
 // connection can go on.
 const skipBytes = 256 << 10
 
-// skip reads a body that nobody wanted.
+// skip reads a body that nobody wanted. It has one time for all of it, which dripping
+// does not move; that of a client that was told no is short: it may send the body all the
+// same, or not.
 func (b *inbound) skip() bool {
+	if b.waits {
+		b.due(lingering)
+	} else {
+		b.due(b.r.s.o.Limits.IdleTimeout)
+	}
 	buf := make([]byte, 4<<10)
 	for skipped := 0; skipped < skipBytes; {
-		if !b.waits {
-			b.arm()
-		}
 		n, err := b.read(buf)
 		if err == io.EOF {
 			return true

@@ -107,3 +107,35 @@ func TestConnectionDefaults(t *testing.T) {
 		}
 	}
 }
+
+// A body that nobody wants is read so that the connection can go on. Meanwhile its client,
+// who need have shown no token, keeps no other out, nor the reading from ending.
+func TestABodyThatNobodyWantsKeepsNoOtherOut(t *testing.T) {
+	unwanted := func(r *rig) *client {
+		c := r.dial()
+		c.send("POST http://nowhere.test/ HTTP/1.1\r\nHost: nowhere.test\r\nContent-Length: 200000\r\n\r\n")
+		if resp, _ := c.get("POST"); resp.StatusCode != http.StatusProxyAuthRequired || resp.Close {
+			t.Fatalf("%s, says that the connection ends: %t", resp.Status, resp.Close)
+		}
+		t.Cleanup(drip(c, "x"))
+		return c
+	}
+	change := func(o *Options, _ *stages) {
+		o.Engine, o.RequireToken = EngineRelay, true // net/http does not read that much
+		o.Limits = Limits{Connections: 2, HeadTimeout: time.Second, DrainTimeout: 5 * time.Second}
+		o.Peer = func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, Owner: true} }
+	}
+	r := newRig(t, change)
+	unwanted(r)
+	unwanted(r)
+	if !r.dial().served() {
+		t.Error("another client is kept out")
+	}
+	r = newRig(t, func(o *Options, st *stages) {
+		change(o, st)
+		o.Limits.IdleTimeout = 300 * time.Millisecond
+	})
+	c := unwanted(r)
+	_ = c.SetReadDeadline(time.Now().Add(patience / 3))
+	c.gone()
+}
