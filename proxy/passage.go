@@ -31,7 +31,8 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 			req.Raw.Room = p.held.room
 		}
 	}
-	if req.Refusal = s.route(a, c, req); req.Refusal == nil {
+	nobody := full != nil && full.Stage == runtime.StageIdentify
+	if req.Refusal = s.route(a, c, req); req.Refusal == nil && !nobody {
 		req.Refusal = full
 	}
 	if c.tunnel == nil {
@@ -51,6 +52,9 @@ func (p *passage) enter(ctx context.Context, a asked) (upgrading *place) {
 			s.withhold(req, upgrading)
 			s.readable(ctx, req, p.owner)
 		}
+	}
+	if nobody && req.Refusal == nil { // now that the record has what it asked for
+		req.Refusal = full
 	}
 	if c.tunnel != nil && req.Refusal == nil && !req.Action.Foreign() {
 		c.tunnel.seat.served.Store(true)
@@ -91,13 +95,15 @@ func (p *passage) leave() {
 var errCloses = errors.New("the tunnel closes")
 
 // begin waits until a request may run and returns whose it is, for done. A
-// caller that cannot be identified owns nothing and is not counted: the
-// pipeline turns it away at once.
+// caller that cannot be identified owns nothing and is not counted, so it is turned
+// away, of [runtime.StageIdentify], even if the pipeline can identify it a moment later.
 func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owner string, full *runtime.Error) {
 	if c.tunnel == nil {
 		who, err := s.o.Identity.Identify(ctx, req.Caller)
 		if err != nil {
-			return "", nil
+			e := *runtime.AsError(err)
+			e.Stage = runtime.StageIdentify
+			return "", &e
 		}
 		owner = who.Owner()
 	} else if owner = c.tunnel.seat.owner; !c.tunnel.seat.begin() {

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,4 +86,40 @@ func BenchmarkPlainlyTogether(b *testing.B) {
 			c.plainly.leave()
 		}
 	})
+}
+
+// busyOnce is an identity whose store is busy for the first who is asked about.
+type busyOnce struct {
+	runtime.Identifier
+	asked atomic.Bool
+}
+
+func (b *busyOnce) Identify(ctx context.Context, c runtime.Caller) (runtime.Principal, error) {
+	if !b.asked.Swap(true) {
+		return runtime.Principal{}, &runtime.Error{Code: runtime.CodeStorageBusy, Msg: "busy"}
+	}
+	return b.Identifier.Identify(ctx, c)
+}
+
+// Whoever could not be identified at first is refused, although it could be by now: its
+// request would count for nobody, and end with no token.
+func TestARequestOfNobodyIsNotServed(t *testing.T) {
+	r := newRig(t, func(o *Options, st *stages) { o.Identity = &busyOnce{Identifier: st} })
+	r.upstream("plain.good.test:80", answering(okAnswer))
+	ask := func(token string) *client {
+		c := r.dial()
+		c.send("GET http://plain.good.test/open HTTP/1.1\r\nHost: plain.good.test\r\nProxy-Authorization: Bearer " + token + "\r\n\r\n")
+		return c
+	}
+	ask(goodToken).refused(http.StatusServiceUnavailable, runtime.CodeStorageBusy)
+	if rec := r.outcome(); rec.Principal.ID != "token:good" || rec.Ref != "good.open" {
+		t.Errorf("recorded %+v", rec)
+	}
+	ask("kmb_no").refused(http.StatusProxyAuthRequired, runtime.CodeUnauthenticated)
+	if rec := r.outcome(); rec.Err.Reason != runtime.ReasonTokenUnknown || rec.Ref != "good.open" {
+		t.Errorf("recorded %+v", rec)
+	}
+	if resp, body := ask(goodToken).get("GET"); resp.StatusCode != http.StatusOK {
+		t.Errorf("%s %s", resp.Status, body)
+	}
 }
