@@ -87,7 +87,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	if runtime.RawPort(t.authority) { // from the start
 		req.Action = runtime.ActionTunnel
 	}
-	files, opens := int64(raw), s.intercepts(t.authority) // asked once: a reload may come in between
+	files, opens := int64(raw), s.intercepts(t.authority)
 	if opens {
 		files = intercepted
 	}
@@ -98,6 +98,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.keep(seat, req) // before anything is looked up, so that no reload falls between
+	if s.intercepts(t.authority) != opens {
+		seat.leave() // one came while it waited for its place
+		s.connect(w, r)
+		return
+	}
 	if opens {
 		if err := s.permits(t.authority); err != nil {
 			seat.leave()

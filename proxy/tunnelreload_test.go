@@ -83,6 +83,35 @@ func TestInterceptingAllClosesRawTunnels(t *testing.T) {
 	c.gone()
 }
 
+// One that waits for a place meanwhile is opened when it has one.
+func TestInterceptingAllOpensATunnelThatWaits(t *testing.T) {
+	var all atomic.Bool
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.InterceptAll, o.Limits = all.Load, Limits{PerPrincipal: 1, QueueTimeout: patience, DrainTimeout: 5 * time.Second}
+	})
+	r.upstream("one.test:80", func(c net.Conn, br *bufio.Reader) { _, _ = io.Copy(c, br) })
+	r.upstream("two.test:80", answering(okAnswer))
+	first := r.connect("one.test:80", "GET / HTTP/1.1\r\nHost: one.test\r\n\r\n")
+	if _, err := first.br.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	second := r.dial()
+	second.send("CONNECT two.test:80 HTTP/1.1\r\nHost: two.test:80\r\n\r\n")
+	r.eventually("the queue", func() bool { return r.server.tunnels.seats.Waiting() == 1 })
+	all.Store(true)
+	r.server.Reloaded()
+	first.gone()
+	r.outcome()
+	second.answer("CONNECT")
+	second.send("GET /seen HTTP/1.1\r\nHost: two.test\r\n\r\n")
+	if resp, body := second.get("GET"); resp.StatusCode != 200 || body != "ok" {
+		t.Errorf("%s %q", resp.Status, body)
+	}
+	if rec := r.outcome(); rec.Target.Method != "GET" || rec.Target.Path != "/seen" {
+		t.Errorf("recorded %+v: nobody looked into it", rec.Target)
+	}
+}
+
 // A raw tunnel is held by who dialled it, under the words it was dialled with, and ends
 // when that one says so.
 func TestARawTunnelIsHeld(t *testing.T) {
