@@ -244,10 +244,11 @@ func TestTunnelLimits(t *testing.T) {
 		limits Limits
 		status int
 		reason runtime.Reason
+		hint   string // names what to raise
 	}{
-		"in all":        {Limits{Tunnels: 2}, 503, runtime.ReasonAtCapacity},
-		"per principal": {Limits{PerPrincipal: 2}, 429, runtime.ReasonTooManyConnections},
-		"descriptors":   {Limits{TunnelFiles: 4}, 429, runtime.ReasonTooManyConnections},
+		"in all":        {Limits{Tunnels: 2}, 503, runtime.ReasonAtCapacity, "proxy.limits.tunnels"},
+		"per principal": {Limits{PerPrincipal: 2}, 429, runtime.ReasonTooManyConnections, "proxy.limits.per_principal"},
+		"descriptors":   {Limits{TunnelFiles: 4}, 429, runtime.ReasonTooManyConnections, "ulimit -n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.limits.QueueTimeout = 10 * time.Millisecond
@@ -258,6 +259,8 @@ func TestTunnelLimits(t *testing.T) {
 			third.send("CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n")
 			if p := third.refused(c.status, runtime.CodeRateLimited); p.Reason != c.reason {
 				t.Errorf("reason %q", p.Reason)
+			} else if !strings.Contains(p.Hint, c.hint) {
+				t.Errorf("hint %q", p.Hint)
 			}
 			r.outcome()
 			_ = first.Close()

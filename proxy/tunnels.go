@@ -80,16 +80,17 @@ func (t *tunnels) now() int64 { return system.Moment(t.clock()) }
 func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.Principal, files int64) (*place, *runtime.Error) {
 	owner, until := who.Owner(), t.limits.until()
 	room := func(gate.Lack) { t.closeResting(owner) }
-	why := t.seats.Enter(ctx, owner, 1, until, room)
-	if why == gate.None {
-		if why = t.files.Enter(ctx, owner, files, until, room); why != gate.None {
-			t.seats.Leave(owner, 1)
-		}
-	}
-	if why != gate.None {
+	if why := t.seats.Enter(ctx, owner, 1, until, room); why != gate.None {
 		return nil, scarce{
 			what: "tunnels open", reason: runtime.ReasonTooManyConnections, hint: "close connections that are not used",
 			own: "per_principal", total: "tunnels",
+		}.refuse(why)
+	}
+	if why := t.files.Enter(ctx, owner, files, until, room); why != gate.None {
+		t.seats.Leave(owner, 1)
+		return nil, scarce{
+			what: "file descriptors in tunnels", reason: runtime.ReasonTooManyConnections,
+			hint: "close connections that are not used, or raise the limit of open files (ulimit -n; kimbap status shows it)",
 		}.refuse(why)
 	}
 	p := &place{of: t, caller: caller, who: who, owner: owner, files: files}
