@@ -274,3 +274,20 @@ func TestALockWhileATunnelOpensClosesIt(t *testing.T) {
 		t.Error("the tunnel stays open")
 	}
 }
+
+// A request that comes while the lock closes its tunnel is refused for the lock.
+func TestARequestTooLateForTheLockIsToldOfIt(t *testing.T) {
+	var l lock
+	r := newRig(t, func(o *Options, _ *stages) { o.Locked = l.why.Load })
+	seat, full := r.server.tunnels.enter(t.Context(), runtime.Caller{}, runtime.Principal{ID: "local:1"}, intercepted)
+	if full != nil {
+		t.Fatal(full)
+	}
+	defer seat.leave()
+	l.set(true)
+	r.server.Recheck(t.Context())
+	_, e := r.server.begin(t.Context(), &conn{tunnel: &tunnel{seat: seat}}, &runtime.Request{})
+	if e == nil || e.Code != runtime.CodeVaultLocked || !errors.Is(e, errCloses) {
+		t.Errorf("%+v", e)
+	}
+}

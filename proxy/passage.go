@@ -108,7 +108,7 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		owner = who.Owner()
 	} else if owner = c.tunnel.seat.owner; !c.tunnel.seat.begin() {
 		c.tunnel.seat.end()
-		return "", &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another", Err: errCloses}
+		return "", s.tooLate()
 	}
 	if full = s.admission.enter(ctx, owner); full != nil {
 		if c.tunnel != nil {
@@ -120,6 +120,18 @@ func (s *Server) begin(ctx context.Context, c *conn, req *runtime.Request) (owne
 		c.plainly.enter(owner, req.Caller)
 	}
 	return owner, nil
+}
+
+// tooLate is why a tunnel takes no request any more.
+func (s *Server) tooLate() *runtime.Error {
+	e := runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the tunnel had no request for long and was closed to make room for another"}
+	if s.o.Locked != nil {
+		if locked := s.o.Locked(); locked != nil {
+			e = *locked
+		}
+	}
+	e.Err = errors.Join(errCloses, e.Err)
+	return &e
 }
 
 // done says that the request which begin let in has ended.
