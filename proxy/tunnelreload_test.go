@@ -350,7 +350,7 @@ func TestATunnelAfterTheEndCloses(t *testing.T) {
 	}
 	tunnels.closeAll()
 	near, far := net.Pipe()
-	own := &conn{Conn: near, onClose: seat.leave}
+	own := &conn{Conn: near, raw: near, onClose: seat.leave}
 	seat.hold(own)
 	if _, err := far.Read(make([]byte, 1)); err == nil {
 		t.Error("the connection is open")
