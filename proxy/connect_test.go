@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -149,6 +150,23 @@ func TestHalfClose(t *testing.T) {
 	<-sawEnd
 	if resp, body := c.get("GET"); resp.StatusCode != 200 || body != "ok" {
 		t.Errorf("%s %q", resp.Status, body)
+	}
+}
+
+// PC-020: outside of tunnels an end of one half is taken for an end of both. A program that
+// was stopped sends no other, and nobody should be asked for it, nor an answer made, any more.
+func TestAHalfCloseInPlainHTTPIsAnEnd(t *testing.T) {
+	r := newRig(t, func(_ *Options, st *stages) {
+		st.execute = func(ctx context.Context, _ *runtime.Call, _ runtime.Responder) (runtime.Result, error) {
+			<-ctx.Done()
+			return runtime.Result{}, &runtime.Error{Code: runtime.CodeCanceled, Msg: "gone", Err: ctx.Err()}
+		}
+	})
+	c := r.dial()
+	c.send("GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n\r\n")
+	_ = c.Conn.(*net.TCPConn).CloseWrite()
+	if rec := r.outcome(); rec.Err == nil || rec.Err.Code != runtime.CodeCanceled {
+		t.Errorf("recorded %+v", rec.Err)
 	}
 }
 
