@@ -67,8 +67,9 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 			unload()
 		}
 	}
-	s.caller, s.who = asked.Caller, who
+	s.serve(who, asked.Caller, asked.Progress)
 	defer func() { s.leave() }()
+	defer s.killBroken()
 	if row.State == journal.Running {
 		return r.recover(ctx, s, asked)
 	}

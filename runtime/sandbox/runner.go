@@ -68,6 +68,7 @@ func (r *Runner) Execute(ctx context.Context, script Script) (Result, error) {
 	defer func() { s.leave() }()
 	done, _ := r.alone(&who, s.id)
 	defer done()
+	defer s.killBroken()
 	if err := s.turn(ctx); err != nil {
 		return Result{}, err
 	}

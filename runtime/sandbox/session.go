@@ -95,13 +95,21 @@ func (r *Runner) newSession(who runtime.Principal, script Script) *session {
 }
 
 func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell func(stage, s string)) *session {
+	s := &session{
+		r: r, past: map[int]bool{},
+		answers: make(chan answered, r.o.Limits.InFlight), flying: map[int]context.CancelFunc{}, leave: func() {}, unload: func() {},
+	}
+	s.serve(who, caller, tell)
+	return s
+}
+
+// serve makes a session that of a request: who asks, and is told of it. Those of the one
+// before may not be used when that has its answer.
+func (s *session) serve(who runtime.Principal, caller runtime.Caller, tell func(stage, s string)) {
 	if tell == nil {
 		tell = func(string, string) {}
 	}
-	return &session{
-		r: r, who: who, caller: caller, tell: tell, past: map[int]bool{},
-		answers: make(chan answered, r.o.Limits.InFlight), flying: map[int]context.CancelFunc{}, leave: func() {}, unload: func() {},
-	}
+	s.who, s.caller, s.tell = who, caller, tell
 }
 
 // turn waits until the script may run. What is in the store as well is not in memory
@@ -177,6 +185,16 @@ func notStarted(err error) error {
 
 // kill ends the worker and the calls under way, and waits for both.
 func (s *session) kill() { s.dismiss()() }
+
+// killBroken is deferred where a session is followed: when that panics, nobody has to do
+// with its worker any more, and its owner may go on with it.
+func (s *session) killBroken() {
+	if broken := recover(); broken != nil {
+		s.kill()
+		s.forsaken()
+		panic(broken)
+	}
+}
 
 // dismiss ends the worker and the calls under way. It waits for the calls; the func
 // that is returned waits for the worker, whose memory the kernel takes back at its
