@@ -69,12 +69,14 @@ func (x *exchange) owner() string {
 	return x.call.Principal.Owner()
 }
 
-// noWindow is the end of an answer that cannot be searched for want of memory.
+// noWindow is the end of an answer that cannot be searched for want of memory. It names no
+// time after which to come again: a program would, and have done a second time what the
+// upstream has done.
 func noWindow(why gate.Lack) error {
 	e := &runtime.Error{
-		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Stage: runtime.StageExecute, RetryAfter: time.Second,
+		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyRequests, Stage: runtime.StageExecute,
 		Msg:  "this principal has as many compressed answers running as there is memory for to search them",
-		Hint: "wait for some of them to end, or ask with Accept-Encoding: gzip, which takes little",
+		Hint: "it was answered: do not send it again for that; where it only reads, wait for some of them to end, or ask with Accept-Encoding: gzip, which takes little",
 	}
 	if why == gate.All {
 		e.Reason, e.Msg = runtime.ReasonAtCapacity, "as many compressed answers are running as there is memory for to search them"

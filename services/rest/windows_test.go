@@ -149,6 +149,9 @@ func TestWaitsForAWindowEnd(t *testing.T) {
 				if e == nil || e.Code != runtime.CodeRateLimited || e.Reason != runtime.ReasonTooManyRequests || e.Hint == "" {
 					t.Fatalf("after %d refusals one ended with %v", refused, e)
 				}
+				if e.RetryAfter != 0 || !strings.Contains(e.Hint, "do not send it again") { // the upstream has it
+					t.Fatalf("one that was sent is told to come again in %v: %v", e.RetryAfter, e)
+				}
 				refused++
 			}
 			if _, result := r.must(t, of("modest", r.call("GET", "/honest"))); result.Unscanned {
