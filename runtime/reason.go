@@ -28,7 +28,7 @@ const (
 	ReasonMethodOverride       Reason = "method_override"       // X-HTTP-Method-Override or similar
 	ReasonNotCertified         Reason = "not_certified"         // kimbap may not make a certificate for the host
 	ReasonNotOperator          Reason = "not_an_operator"       // an agent asked for what only an operator may do
-	ReasonNoToken              Reason = "no_token"              // a token is required here
+	ReasonNoToken              Reason = "no_token"              // a token is required here, or Authorization shows none
 	ReasonNotGranted           Reason = "not_granted"           // an OAuth provider granted nothing, or a person did not agree
 	ReasonOtherPage            Reason = "other_page"            // a web page of another origin has a browser ask for what only programs get
 	ReasonOAuthRefreshFailed   Reason = "oauth_refresh_failed"  // an OAuth provider gives no new access token

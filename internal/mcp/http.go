@@ -169,7 +169,11 @@ func tooMany(body []byte) bool {
 func (s *Server) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		who, err := s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: bearer(r.Header), Source: host})
+		token, err := runtime.Bearer(r.Header)
+		var who runtime.Principal
+		if err == nil {
+			who, err = s.o.Identify(r.Context(), runtime.Caller{RequireToken: true, Token: token, Source: host})
+		}
 		if err == nil {
 			err = socket.Keep(r.Context(), who.Owner())
 		}
@@ -198,12 +202,4 @@ func (s *Server) known(next http.Handler) http.Handler {
 		w.WriteHeader(p.Status)
 		_ = json.NewEncoder(w).Encode(p)
 	})
-}
-
-func bearer(h http.Header) runtime.Secret {
-	token, _ := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
-	if token == h.Get("Authorization") {
-		token = ""
-	}
-	return runtime.NewSecret(strings.TrimSpace(token))
 }

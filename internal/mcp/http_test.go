@@ -144,3 +144,21 @@ func TestABatchOverHTTPIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// The scheme is a word in any case; and what is no token is said to be none.
+func TestTheTokenOverHTTP(t *testing.T) {
+	s, ln := byToken(t)
+	defer s.Close()
+	_ = ln.Close()
+	for shown, want := range map[string]int{"Bearer x": 200, "bearer x": 200, "Token x": 401, "Bearer ": 401} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		for name, value := range map[string]string{"Authorization": shown, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
+			r.Header.Set(name, value)
+		}
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, r)
+		if answer.Code != want || want == 401 && !strings.Contains(answer.Body.String(), "the Authorization") {
+			t.Errorf("%q: %d %s, want %d", shown, answer.Code, answer.Body, want)
+		}
+	}
+}

@@ -261,7 +261,7 @@ func (s *Server) caller(extra *sdk.RequestExtra) runtime.Caller {
 	}
 	caller := runtime.Caller{RequireToken: true}
 	if extra != nil {
-		caller.Token = bearer(extra.Header)
+		caller.Token, _ = runtime.Bearer(extra.Header) // known has refused what is none
 	}
 	return caller
 }

@@ -113,9 +113,12 @@ func (s *Server) as(role string, f route) http.HandlerFunc {
 // the request is looked at.
 func (s *Server) identified(role string, f route) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) (err error) {
-		a := visit{caller: s.caller(r), id: w.Header().Get(requestID)}
+		a := visit{id: w.Header().Get(requestID)}
 		defer func() { s.logEnd(r, a, err) }()
-		if a.who, err = s.o.Identify(r.Context(), a.caller); err != nil {
+		if a.caller, err = s.caller(r); err == nil {
+			a.who, err = s.o.Identify(r.Context(), a.caller)
+		}
+		if err != nil {
 			if runtime.CodeOf(err) == runtime.CodeUnauthenticated { // the doorman counts those without a token as well
 				return s.door.refuse(err)
 			}

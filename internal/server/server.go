@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -213,15 +212,13 @@ func (s *Server) settle() {
 }
 
 // caller is who a request shows to be.
-func (s *Server) caller(r *http.Request) runtime.Caller {
-	caller := runtime.Caller{Peer: peerOf(r.Context()), Source: source(r), RequireToken: s.o.RequireToken}
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		caller.Token = runtime.NewSecret(strings.TrimSpace(token))
-	}
-	if s.o.Assume != nil {
+func (s *Server) caller(r *http.Request) (runtime.Caller, error) {
+	token, err := runtime.Bearer(r.Header)
+	caller := runtime.Caller{Token: token, Peer: peerOf(r.Context()), Source: source(r), RequireToken: s.o.RequireToken}
+	if err == nil && s.o.Assume != nil {
 		caller = s.o.Assume(caller)
 	}
-	return caller
+	return caller, err
 }
 
 // source is the address that a request comes from, without its port.

@@ -167,6 +167,22 @@ func TestOnTCPATokenIsNeeded(t *testing.T) {
 	}
 }
 
+// Who shows something in place of a token has meant to be somebody, and is not the owner for
+// it, who needs none on a socket.
+func TestWhatIsNoTokenIsRefusedEverywhere(t *testing.T) {
+	for _, tcp := range []bool{false, true} {
+		client, base := open(t, tcp, Options{})
+		for shown, want := range map[string]int{
+			"bearer kmb_x": 200, "BEARER kmb_x": 200, "Bearer ": 401, "Bearer": 401, "Token kmb_x": 401, "kmb_x": 401, "Basic a21iX3g6": 401,
+		} {
+			status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`, "Authorization", shown)
+			if status != want || want == 401 && (!strings.Contains(text, `"no_token"`) || !strings.Contains(text, "Authorization")) {
+				t.Errorf("tcp %v, %q: %d %s, want %d", tcp, shown, status, text, want)
+			}
+		}
+	}
+}
+
 // A page of a browser can send what it likes to this machine, under its own name
 // or one that its own DNS has pointed here.
 func TestBrowsersAreRefused(t *testing.T) {
