@@ -106,13 +106,13 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
 	answer := &Answer{Limit: call.Limit(c.Action, c.MaxAnswer)}
-	if err := a.pipeline.Do(ctx, req, answer); err != nil {
+	err := a.pipeline.Do(ctx, req, answer)
+	if out.Sent = req.Sent; err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
 	out.Status, answer.RequestID = answer.Status, req.ID
-	err := answer.Decode()
-	if err != nil {
+	if err = answer.Decode(); err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}

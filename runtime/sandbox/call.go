@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -333,44 +332,6 @@ func (s *session) settle(a answered) *frame.Done {
 	}
 	s.reply(c)
 	return nil
-}
-
-// result makes of an answer what the script may know of it.
-func (s *session) result(c *call, a *Answer) {
-	a.Value = strings.ToValidUTF8(a.Value, "\uFFFD") // what is not would be six times as long in a frame
-	c.Status, c.Value = CallOK, a.Value
-	err := a.Err
-	if err == nil && len(a.Value) > s.r.o.Limits.Result {
-		err = &runtime.Error{
-			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge,
-			Msg:  fmt.Sprintf("the answer has %d bytes, and a script takes %d at most", len(a.Value), s.r.o.Limits.Result),
-			Hint: "it was done: do not send it again for that; where it only reads, ask for less",
-		}
-	}
-	if err == nil {
-		return
-	}
-	c.Status, c.Value = CallFailed, ""
-	c.Error = &frame.ToolError{
-		Tool: string(c.Ref), Code: string(err.Code), Message: err.Msg, Status: a.Status, Retryable: retryable(err, a.Status),
-	}
-	if c.Error.Tool == "" {
-		c.Error.Tool = c.Path
-	}
-	if err.Hint != "" {
-		c.Error.Message += "; " + err.Hint
-	}
-}
-
-// retryable reports whether the same call may go well a little later.
-func retryable(e *runtime.Error, status int) bool {
-	switch e.Code {
-	case runtime.CodeRateLimited, runtime.CodeTimeout, runtime.CodeStorageBusy, runtime.CodeAuditUnavailable, runtime.CodeVaultLocked:
-		return true
-	case runtime.CodeUpstream:
-		return status == 0 && e.Reason == runtime.ReasonUpstreamUnavailable || status == 429 || status >= 502 && status <= 504
-	}
-	return false
 }
 
 // reply sends a call's answer to the worker.

@@ -52,6 +52,7 @@ type Invocation struct {
 type Answer struct {
 	Value   string // JSON; empty: nothing was answered
 	Status  int    // of the upstream, 0: none came
+	Sent    bool   // something of it may have left
 	Err     *runtime.Error
 	Expires time.Time // with CodeApprovalPending: when the question does
 }
