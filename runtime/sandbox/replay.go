@@ -168,7 +168,7 @@ func (s *session) broken(ctx context.Context) (*frame.Failure, error) {
 			continue
 		}
 		open = append(open, b)
-		if action, unknown := s.tools.find(string(b.Action)); failure == nil && (unknown != nil || !action.Idempotent) {
+		if action := s.tools.lookup(string(b.Action)); failure == nil && (action == nil || !action.Idempotent) {
 			failure = &frame.Failure{Kind: frame.KindInterrupted, Message: fmt.Sprintf(
 				"the process ended while call %d, %s, was under way: it may have happened, and may not be repeated", b.Step, b.Action)}
 		}

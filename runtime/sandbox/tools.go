@@ -41,10 +41,18 @@ func (t *tools) allowed(ref runtime.Ref) bool {
 	return len(t.allow) == 0 || slices.ContainsFunc(t.allow, func(g runtime.Glob) bool { return g.Match(string(ref)) })
 }
 
-// find resolves a path as a script writes it: github.listPullRequests,
-// github["list-pull-requests"], or with an alias of the service. The error is
-// CodeUnknownAction, with what may have been meant.
+// find is lookup for a call. The error is CodeUnknownAction, with what may have been meant,
+// which takes long to find.
 func (t *tools) find(path string) (*runtime.Action, *runtime.Error) {
+	if action := t.lookup(path); action != nil {
+		return action, nil
+	}
+	return nil, t.unknown(path)
+}
+
+// lookup resolves a path as a script writes it: github.listPullRequests,
+// github["list-pull-requests"], or with an alias of the service. Nil: there is no such action.
+func (t *tools) lookup(path string) *runtime.Action {
 	word, name, dotted := strings.Cut(path, ".")
 	for i := range t.catalog.Services {
 		s := &t.catalog.Services[i]
@@ -53,11 +61,11 @@ func (t *tools) find(path string) (*runtime.Action, *runtime.Error) {
 		}
 		for _, action := range s.Actions {
 			if named(action.Name, name) {
-				return action, nil
+				return action
 			}
 		}
 	}
-	return nil, t.unknown(path)
+	return nil
 }
 
 // called reports whether a word of a script is the service's name or an alias.
@@ -141,7 +149,7 @@ func (t *tools) near(path string) []string {
 	}
 	var out []string
 	for _, ref := range t.suggest(word + "." + strings.TrimPrefix(kebab(name), "-")) {
-		if action, err := t.find(ref); err == nil && t.may(action.Ref) {
+		if action := t.lookup(ref); action != nil && t.may(action.Ref) {
 			out = append(out, "tools."+toolPath(action))
 		}
 	}
@@ -189,7 +197,7 @@ func (t *tools) manifest(paths []string) []string {
 		if path == "search" || path == "describe.tool" {
 			continue
 		}
-		if action, err := t.find(path); err == nil {
+		if action := t.lookup(path); action != nil {
 			path = string(action.Ref)
 		}
 		out = append(out, path)
@@ -217,7 +225,7 @@ func (t *tools) missed(paths []string) map[string]string {
 // and what each may have meant.
 func (t *tools) strange(paths []string) (out []string, meant map[string][]string) {
 	for _, path := range paths {
-		if _, err := t.find(path); err == nil || path == "search" || path == "describe.tool" {
+		if t.lookup(path) != nil || path == "search" || path == "describe.tool" {
 			continue
 		}
 		out = append(out, path)
@@ -235,7 +243,7 @@ func (t *tools) strange(paths []string) (out []string, meant map[string][]string
 // leftOut are the actions among constant paths that the execution's own list refuses.
 func (t *tools) leftOut(paths []string) (out []string) {
 	for _, path := range paths {
-		if action, err := t.find(path); err == nil && !t.allowed(action.Ref) {
+		if action := t.lookup(path); action != nil && !t.allowed(action.Ref) {
 			out = append(out, string(action.Ref))
 		}
 	}

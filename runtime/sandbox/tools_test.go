@@ -1,0 +1,39 @@
+package sandbox
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// toolset is a service with actions of these names, for somebody who may use all.
+func toolset(names ...string) *tools {
+	s := Service{Name: "notes", Aliases: []string{"n"}}
+	for _, name := range names {
+		s.Actions = append(s.Actions, &runtime.Action{Ref: runtime.Ref("notes." + name), Service: "notes", Name: name})
+	}
+	return &tools{catalog: Catalog{Services: []Service{s}}, who: &runtime.Principal{Scopes: []runtime.Scope{"*"}}}
+}
+
+// A source may name thousands of tools that there are not. What each may have meant is not
+// looked for until it is called, or somebody asks what is wrong with the source.
+func TestTheManifestGuessesNothing(t *testing.T) {
+	tools, guesses := toolset("get-note"), 0
+	tools.catalog.Suggest = func(string) []string { guesses++; return nil }
+	tools.catalog.Missing = func(string) (string, string) { guesses++; return "", "" }
+	paths := []string{"notes.getNote", "notes.a0", "other.a0", "n.get_note"}
+	if got := tools.manifest(paths); !slices.Equal(got, []string{"notes.a0", "notes.get-note", "other.a0"}) {
+		t.Errorf("manifest %q", got)
+	}
+	tools.allow = []runtime.Glob{"other.*"}
+	if got := tools.leftOut(paths); !slices.Equal(got, []string{"notes.get-note"}) {
+		t.Errorf("left out %q", got)
+	}
+	if guesses != 0 {
+		t.Errorf("%d guesses were made", guesses)
+	}
+	if _, err := tools.find("notes.a0"); err == nil || guesses == 0 {
+		t.Errorf("of a call nothing was guessed: %v", err)
+	}
+}
