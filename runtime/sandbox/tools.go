@@ -51,21 +51,26 @@ func (t *tools) find(path string) (*runtime.Action, *runtime.Error) {
 }
 
 // lookup resolves a path as a script writes it: github.listPullRequests,
-// github["list-pull-requests"], or with an alias of the service. Nil: there is no such action.
+// github["list-pull-requests"], or with an alias of the service. A name that is written
+// exactly comes before others that may be written so. Nil: there is no such action.
 func (t *tools) lookup(path string) *runtime.Action {
 	word, name, dotted := strings.Cut(path, ".")
+	var like *runtime.Action
 	for i := range t.catalog.Services {
 		s := &t.catalog.Services[i]
 		if !dotted || !s.called(word) {
 			continue
 		}
 		for _, action := range s.Actions {
-			if named(action.Name, name) {
+			switch {
+			case action.Name == name && (s.Name == word || slices.Contains(s.Aliases, word)):
 				return action
+			case like == nil && named(action.Name, name), like != nil && like.Name != name && action.Name == name:
+				like = action
 			}
 		}
 	}
-	return nil
+	return like
 }
 
 // called reports whether a word of a script is the service's name or an alias.

@@ -37,3 +37,18 @@ func TestTheManifestGuessesNothing(t *testing.T) {
 		t.Errorf("of a call nothing was guessed: %v", err)
 	}
 }
+
+// A name that is written exactly is that action's, whatever else could be written so.
+func TestAnExactNameComesFirst(t *testing.T) {
+	for _, names := range [][]string{{"get-2x", "get2x"}, {"get2x", "get-2x"}, {"list_all", "list-all"}, {"list-all", "list_all"}} {
+		tools := toolset(names...)
+		for _, name := range names {
+			if got := tools.lookup("notes." + name); got == nil || got.Name != name {
+				t.Errorf("of %q %s is %v", names, name, got)
+			}
+		}
+	}
+	if got := toolset("get-2x").lookup("notes.get2x"); got == nil || got.Name != "get-2x" {
+		t.Errorf("the only one that may be written so is %v", got)
+	}
+}
