@@ -68,7 +68,7 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		}
 	}
 	if o.Unset {
-		place.Before = runner.Kept(a.env)
+		notes = append(notes, a.env.TakeBack(&place)...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err

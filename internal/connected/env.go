@@ -84,7 +84,7 @@ func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []s
 		notes = append(notes, replaced...)
 	}
 	if o.Unset {
-		place.Before = runner.Kept(m.env)
+		notes = append(notes, m.env.TakeBack(&place)...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err

@@ -2,6 +2,7 @@ package outfit
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -59,6 +60,16 @@ func (e Environment) Fit(f Form, place *runner.Place) (notes []string, err error
 	}
 	lost, err := e.keepRoots(place)
 	return append(append(notes, lost...), e.keepOwn(place)...), err
+}
+
+// TakeBack makes a place one whose variables this shell gives back, and says which of them
+// stay.
+func (e Environment) TakeBack(place *runner.Place) (notes []string) {
+	place.Before, place.Theirs = runner.Kept(e), runner.Theirs(*place, e)
+	if len(place.Theirs) == 0 {
+		return nil
+	}
+	return []string{strings.Join(slices.Sorted(slices.Values(place.Theirs)), ", ") + ": left as they are, because kimbap did not set them"}
 }
 
 // keepOwn has the shell keep what a place's variables replace there, for --unset, and says

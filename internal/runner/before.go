@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"unicode"
@@ -49,6 +50,35 @@ func Before(p Place, env map[string]string) (kept map[string]string, withheld []
 		}
 	}
 	return kept, withheld
+}
+
+// Theirs are the variables of a place that in env have a value of the user's own, so that
+// they stay when the others are taken back. Where the variables were taken, what was kept
+// then says what the user's own is.
+func Theirs(p Place, env map[string]string) (names []string) {
+	if Kept(env) != nil {
+		return nil
+	}
+	for _, v := range Variables(p) {
+		if value := valueOf(v.Name, env); !slices.Contains([]string{"", v.Value, p.CA, p.Bundle}, value) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// valueOf is the value of a variable, which on Windows has one name in small and large letters.
+func valueOf(name string, env map[string]string) string {
+	value, had := env[name]
+	if had || goruntime.GOOS != "windows" {
+		return value
+	}
+	for other, value := range env {
+		if strings.EqualFold(name, other) {
+			return value
+		}
+	}
+	return ""
 }
 
 // hasUser reports whether a proxy comes with a user or a password, or may do so: programs

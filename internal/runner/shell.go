@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/system"
@@ -51,6 +52,9 @@ func Format(shell string, p Place, unset bool) (string, error) {
 		return docker(p)
 	}
 	vars := Variables(p)
+	if unset {
+		vars = slices.DeleteFunc(vars, func(v Variable) bool { return slices.Contains(p.Theirs, v.Name) })
+	}
 	if shell == "json" {
 		return asJSON(vars, unset)
 	}

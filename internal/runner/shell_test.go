@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os/exec"
 	"slices"
@@ -179,6 +180,24 @@ func TestUnsetGivesBackWhatWasThere(t *testing.T) {
 	for _, broken := range []string{"", "?", "e30", "bnVsbA", "WzFd"} {
 		if kept, _ := Before(p, map[string]string{"KIMBAP_ENV_BEFORE": broken, "HTTP_PROXY": "http://127.0.0.1:2"}); len(kept) > 0 {
 			t.Errorf("%q gives %q", broken, kept)
+		}
+	}
+}
+
+// Where nothing says that the variables were taken, only what has kimbap's values goes: a
+// second --unset leaves what the first one gave back.
+func TestUnsetLeavesWhatIsNotOurs(t *testing.T) {
+	p := Place{Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Settings: "/clients"}
+	env := map[string]string{"HTTPS_PROXY": "http://corp.example:3128", "CURL_CA_BUNDLE": "/mine", "HTTP_PROXY": p.Proxy, "DENO_CERT": "/bundle", "NODE_EXTRA_CA_CERTS": ""}
+	if p.Theirs = Theirs(p, env); !slices.Equal(p.Theirs, []string{"HTTPS_PROXY", "CURL_CA_BUNDLE"}) {
+		t.Errorf("the user's own: %q", p.Theirs)
+	}
+	for shell, form := range map[string]string{"sh": "unset %s\n", "fish": "set -e %s\n", "json": "\"%s\": null", "dotenv": "\n%s=\n"} {
+		text, err := Format(shell, p, true)
+		for name, taken := range map[string]bool{"HTTPS_PROXY": false, "CURL_CA_BUNDLE": false, "HTTP_PROXY": true, "DENO_CERT": true, "NODE_EXTRA_CA_CERTS": true, "ALL_PROXY": true} {
+			if err != nil || strings.Contains("\n"+text, fmt.Sprintf(form, name)) != taken {
+				t.Errorf("%s, %s: taken %v, %v\n%s", shell, name, !taken, err, text)
+			}
 		}
 	}
 }
