@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
 // EnvOptions are what `kimbap env` is told; without a Proxy it is the one that runs,
@@ -68,32 +69,27 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		}
 	}
 	if o.Unset {
-		notes = append(notes, a.env.TakeBack(&place)...)
+		known, err := catalog.Services()
+		if err != nil {
+			return "", nil, err
+		}
+		notes = append(notes, a.env.TakeBack(&place, slices.Concat(known, a.Services().Services()))...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err
 }
 
 // envPlaceholders are those of services with a key. Which have one only the store knows:
-// without it none is given, and a note says so. What is taken back is then what the shell
-// has of any service.
+// without it none is given, and a note says so. To take them back nobody need know.
 func (a *App) envPlaceholders(ctx context.Context, unset bool) (placeholders map[string]string, notes []string, err error) {
-	if a.storeless == nil {
-		placeholders, _, err = a.Placeholders(ctx)
-		return placeholders, nil, err
+	switch {
+	case unset:
+		return nil, nil, nil
+	case a.storeless != nil:
+		return map[string]string{}, []string{"which services have a key is not known, so their variables stay as they are: " + a.storeless.Msg}, nil
 	}
-	placeholders = map[string]string{}
-	if !unset {
-		return placeholders, []string{"which services have a key is not known, so their variables stay as they are: " + a.storeless.Msg}, nil
-	}
-	for _, s := range a.Services().Services() {
-		for name, value := range s.Placeholders {
-			if a.env[name] == value {
-				placeholders[name] = value
-			}
-		}
-	}
-	return placeholders, nil, nil
+	placeholders, _, err = a.Placeholders(ctx)
+	return placeholders, nil, err
 }
 
 // envProxy finds the proxy that a shell or a container shall use, and says what of

@@ -71,7 +71,7 @@ func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []s
 	}
 	for _, s := range known {
 		for name, value := range s.Placeholders {
-			if slices.Contains(linked, s.Name) || o.Unset && m.env[name] == value {
+			if slices.Contains(linked, s.Name) {
 				place.Placeholders[name] = value
 			}
 		}
@@ -84,7 +84,7 @@ func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []s
 		notes = append(notes, replaced...)
 	}
 	if o.Unset {
-		notes = append(notes, m.env.TakeBack(&place)...)
+		notes = append(notes, m.env.TakeBack(&place, known)...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err

@@ -63,8 +63,21 @@ func (e Environment) Fit(f Form, place *runner.Place) (notes []string, err error
 }
 
 // TakeBack makes a place one whose variables this shell gives back, and says which of them
-// stay.
-func (e Environment) TakeBack(place *runner.Place) (notes []string) {
+// stay. Placeholders go by their values, those of any service known: which are linked may
+// have changed since, and a key of the user's own is none.
+func (e Environment) TakeBack(place *runner.Place, known Catalogue) (notes []string) {
+	place.Placeholders = map[string]string{}
+	take := func(placeholders map[string]string) {
+		for name, value := range placeholders {
+			if e[name] == value {
+				place.Placeholders[name] = value
+			}
+		}
+	}
+	take(runner.Given(e))
+	for _, s := range known {
+		take(s.Placeholders)
+	}
 	place.Before, place.Theirs = runner.Kept(e), runner.Theirs(*place, e)
 	if len(place.Theirs) == 0 {
 		return nil
@@ -76,7 +89,7 @@ func (e Environment) TakeBack(place *runner.Place) (notes []string) {
 // what of it is not kept.
 func (e Environment) keepOwn(place *runner.Place) (notes []string) {
 	kept, withheld := runner.Before(*place, e)
-	place.Before = kept
+	place.Before, place.Given = kept, runner.Given(e)
 	for _, name := range withheld {
 		notes = append(notes, name+": replaced, and --unset does not give it back: it has a password, which every program could read there")
 	}

@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/url"
 	goruntime "runtime"
 	"slices"
@@ -18,15 +19,40 @@ const beforeVar = ours + "ENV_BEFORE"
 // Kept is what was kept of the user's own values in a shell with the environment env, nil
 // where no variables were taken.
 func Kept(env map[string]string) map[string]string {
+	kept, _ := remembered(env)
+	return kept
+}
+
+// Given are the placeholders that a shell with the environment env has got, by their
+// variables: when it gives them back, their services may be gone.
+func Given(env map[string]string) map[string]string {
+	_, given := remembered(env)
+	return given
+}
+
+// givenMark stands before the name of a variable whose value is a placeholder of ours. No
+// variable's own name can begin with it.
+const givenMark = "="
+
+// remembered is what the shell keeps for us: of the user's own values, and of ours.
+func remembered(env map[string]string) (kept, given map[string]string) {
 	text, taken := env[beforeVar]
 	if !taken {
-		return nil
+		return nil, nil
 	}
-	var kept map[string]string
-	if data, err := base64.RawURLEncoding.DecodeString(text); err != nil || json.Unmarshal(data, &kept) != nil || kept == nil {
-		return map[string]string{}
+	var all map[string]string
+	if data, err := base64.RawURLEncoding.DecodeString(text); err != nil || json.Unmarshal(data, &all) != nil {
+		all = nil
 	}
-	return kept
+	kept, given = map[string]string{}, map[string]string{}
+	for name, value := range all {
+		if variable, ours := strings.CutPrefix(name, givenMark); ours {
+			given[variable] = value
+		} else {
+			kept[name] = value
+		}
+	}
+	return kept, given
 }
 
 // Before is what is to be kept of env when it takes the variables of a place. Where they were
@@ -100,8 +126,14 @@ func givenBack(shell string, vars []Variable, before map[string]string) (out []V
 	return out
 }
 
-// keeping is the variable that keeps them.
-func keeping(before map[string]string) Variable {
-	data, _ := json.Marshal(before) // texts
+// keeping is the variable that keeps them, and which placeholders were given.
+func keeping(p Place) Variable {
+	all := maps.Clone(p.Before)
+	for _, given := range []map[string]string{p.Given, p.Placeholders} {
+		for name, value := range given {
+			all[givenMark+name] = value
+		}
+	}
+	data, _ := json.Marshal(all) // texts
 	return Variable{beforeVar, base64.RawURLEncoding.EncodeToString(data)}
 }

@@ -18,6 +18,7 @@ type Place struct {
 	Settings     string            // folder with the files of SettingsFiles, for clients that have no such variable
 	Own          map[string]string // what Own picks from the user's environment; nil in a container
 	Before       map[string]string // of Before, to be kept by the shell, or of Kept, to be given back to it; nil: nothing is
+	Given        map[string]string // of Given, for the shell to keep beside Before
 	Theirs       []string          // of Theirs: what stays when the variables are taken back; nil: nothing does
 	Placeholders map[string]string // what SDKs want to see before they start: GITHUB_TOKEN=…
 	Socket       string            // where kimbap itself can be asked without the proxy; "": nowhere

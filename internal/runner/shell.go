@@ -67,7 +67,7 @@ func Format(shell string, p Place, unset bool) (string, error) {
 	case keeps && unset:
 		taking, setting = append(vars, Variable{Name: beforeVar}), givenBack(shell, vars, p.Before)
 	case keeps:
-		setting = append(vars, keeping(p.Before))
+		setting = append(vars, keeping(p))
 	case unset:
 		taking, setting = vars, nil
 	}

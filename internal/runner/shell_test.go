@@ -201,3 +201,30 @@ func TestUnsetLeavesWhatIsNotOurs(t *testing.T) {
 		}
 	}
 }
+
+// The placeholders that a shell was given are known of it as long as it has them: kimbap may
+// have forgotten their services by then.
+func TestShellKeepsWhichPlaceholdersItWasGiven(t *testing.T) {
+	p := Place{Proxy: "http://127.0.0.1:1", Placeholders: map[string]string{"A_TOKEN": "a_kimbap"}}
+	env := map[string]string{}
+	for range 2 { // taken again, when the first service is gone and another is there
+		p.Before, _ = Before(p, env)
+		p.Given = Given(env)
+		text, err := Format("json", p, false)
+		if err != nil || strings.Contains(text, "ENV_BEFORE") {
+			t.Errorf("json: %v\n%s", err, text)
+		}
+		if text, err = Format("cmd", p, false); err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(text, `set "KIMBAP_ENV_BEFORE=`)
+		env["KIMBAP_ENV_BEFORE"], _, _ = strings.Cut(after, `"`)
+		p.Placeholders = map[string]string{"B_TOKEN": "b_kimbap"}
+	}
+	if got := Given(env); !maps.Equal(got, map[string]string{"A_TOKEN": "a_kimbap", "B_TOKEN": "b_kimbap"}) {
+		t.Errorf("given %q", got)
+	}
+	if kept := Kept(env); kept == nil || len(kept) > 0 {
+		t.Errorf("kept %q", kept)
+	}
+}
