@@ -86,7 +86,7 @@ func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, p
 	if rule, before, err = a.AlwaysRule(ctx, id); err != nil {
 		return "", "", pin, err
 	}
-	if err = c.agreesTo(ctx, id, rule, *yes, a); err != nil {
+	if err = c.agreesTo(ctx, id, rule, before, *yes, a); err != nil {
 		return "", "", pin, err
 	}
 	return rule, before, pin || own != "", nil
@@ -139,8 +139,8 @@ func accepting(id string, yes app.Yes) string {
 // agreesTo shows a rule and asks whether it is to be written. Where nobody can be asked, or
 // says no, nothing is accepted either: who is asked for both and does one leaves a request
 // that is decided, and the other cannot be had any more.
-func (c *cli) agreesTo(ctx context.Context, id, rule string, yes app.Yes, a *app.App) error {
-	c.say("the rule, first in %s:\n  - %s", a.PolicyFile(), rule)
+func (c *cli) agreesTo(ctx context.Context, id, rule, before string, yes app.Yes, a *app.App) error {
+	c.say("the rule for %s, right before %s, or as the last where that rule is not in it:\n  - %s", a.PolicyFile(), printable(before), rule)
 	if c.yes {
 		return nil
 	}
