@@ -51,7 +51,7 @@ func (a *App) CheckPolicy(path string, serviceFiles []string) (*Draft, []Unused,
 	}
 	known, wrong := KnownServices(serviceFiles)
 	if wrong == nil {
-		return draft.Check(path, o, known)
+		return draft.Check(path, o, append(known, services.LoadDisabled(a.home.Services())...))
 	}
 	if _, err := draft.Load(path, o); err != nil { // its names cannot be judged
 		wrong = runtime.Invalid(errors.Join(runtime.AsError(err).Err, runtime.AsError(wrong).Err), "correct the files")

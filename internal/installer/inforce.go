@@ -43,7 +43,7 @@ func (k Keeper) Remove(ctx context.Context, name string) error {
 }
 
 // Disable takes a service out of force; its file and its key stay. Its
-// hosts are then hosts without a service.
+// hosts are then hosts without a service. One that is disabled already stays so.
 func (k Keeper) Disable(ctx context.Context, name string) error {
 	if s, ok := k.Services.Current().Service(name); ok {
 		name = s.Name
@@ -54,6 +54,9 @@ func (k Keeper) Disable(ctx context.Context, name string) error {
 	}
 	defer unlock()
 	if !services.Installed(k.Home.Services(), name) {
+		if slices.Contains(k.Disabled(), name) {
+			return nil
+		}
 		return k.notHere(name)
 	}
 	if err := k.Deprive(ctx, "service.disable", name, ""); err != nil {
