@@ -22,7 +22,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if healthy {
-				return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error { return a.Healthy(ctx) })
+				return c.closed(cmd.Context(), func(ctx context.Context, a *app.App) error { return unwell(a.Healthy(ctx)) })
 			}
 			told := false
 			err := c.with(cmd.Context(), app.Options{Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
@@ -213,4 +213,14 @@ func sentTo(anchors []string) string {
 		return "kept in the home alone"
 	}
 	return "sent to " + few(anchors)
+}
+
+// unwell is the failure of proxies that are asked for their health: whatever ails them, they
+// cannot be used.
+func unwell(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := runtime.AsError(err)
+	return &failure{what: e.Msg, why: because(e), fix: e.Hint, exit: exitUnreachable, code: e.Code, reason: e.Reason}
 }

@@ -23,7 +23,7 @@ const askLimit = time.Second
 // A proxy that runs where nobody listens, seen from here, is of a container with a network
 // of its own, and says nothing about one that can be asked.
 func (f Folder) Healthy(ctx context.Context) error {
-	well, ill := false, &runtime.Error{Code: runtime.CodeAuditUnavailable, Msg: "no proxy runs over this home", Hint: "kimbap proxy"}
+	well, ill := false, &runtime.Error{Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable, Msg: "no proxy runs over this home", Hint: "kimbap proxy"}
 	for _, r := range f.Serving(Proxy) {
 		err := Ask(ctx, r.Listen)
 		if err == nil {
@@ -34,6 +34,7 @@ func (f Folder) Healthy(ctx context.Context) error {
 		if !system.ConnectionRefused(err) {
 			return ill
 		}
+		ill.Code, ill.Reason = runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable
 	}
 	if !well {
 		return ill
