@@ -62,8 +62,9 @@ func Suggest(records Records) (*Suggestion, error) {
 	s := &Suggestion{Requests: requests, Scopes: map[string][]runtime.Scope{}, Stricter: []Rejudged{}, Wider: []Rejudged{}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Suggested from %d recorded requests. What is not named is denied to these\n# agents; what was asked of a person then is still asked.\nversion: 1\nrules:\n", requests)
+	taken := map[string]bool{}
 	for _, agent := range slices.Sorted(maps.Keys(agents)) {
-		agents[agent].write(&b, agent)
+		agents[agent].write(&b, agent, freeName(ruleName(agent), taken))
 		s.Scopes[agent] = agents[agent].scopes()
 	}
 	s.Policy = b.String()
@@ -91,12 +92,12 @@ func (d deeds) add(r *recorded) {
 
 // write writes the rules of one agent. A deed is in one of them only, so that but
 // for the last one their order says nothing.
-func (d deeds) write(b *strings.Builder, agent string) {
+func (d deeds) write(b *strings.Builder, agent, prefix string) {
 	rule := func(name, note, match string, then runtime.Effect) {
 		if note != "" {
 			fmt.Fprintf(b, "  # %s\n", note)
 		}
-		fmt.Fprintf(b, "  - name: %s\n    match: {agent: %s%s}\n    then: %s\n", ruleName(agent)+"-"+name, strconv.Quote(agent), match, then)
+		fmt.Fprintf(b, "  - name: %s\n    match: {agent: %s%s}\n    then: %s\n", prefix+"-"+name, strconv.Quote(agent), match, then)
 	}
 	for _, part := range []struct {
 		name string
@@ -174,6 +175,17 @@ func ruleName(text string) string {
 		name = "x" + name
 	}
 	return name[:min(len(name), 40)]
+}
+
+// freeName is the name, with a number where another agent's rules have it: of long names,
+// and of odd ones, the same may be left.
+func freeName(name string, taken map[string]bool) string {
+	free := name
+	for n := 2; taken[free]; n++ {
+		free = name + "-" + strconv.Itoa(n)
+	}
+	taken[free] = true
+	return free
 }
 
 // Check replays the requests against the suggestion: what was let through must not
