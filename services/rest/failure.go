@@ -44,7 +44,7 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	switch {
 	case errors.Is(parent.Err(), context.DeadlineExceeded):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in the time given", host)
-		e.Hint = "try again later, or give it more time"
+		e.Hint, e.Err = "try again later, or give it more time", parent.Err() // the rest is what came of it
 	case parent.Err() != nil || errors.As(err, &gone):
 		e.Code, e.Reason, e.Msg = runtime.CodeCanceled, "", "the caller went away before the answer was complete"
 	case errors.As(uploadErr, &named): // the body was refused on its way
