@@ -90,6 +90,16 @@ func (c *cli) dir() string {
 // homeDir is --home, KIMBAP_HOME or ~/.kimbap, "" when nothing says which.
 func (c *cli) homeDir() string { return config.Home(c.home, c.env, system.UserDir(c.getenv)) }
 
+// wholeHome is homeDir from the root on: variables and settings that name files of the home
+// are read in any folder.
+func (c *cli) wholeHome() string {
+	home := c.homeDir()
+	if whole, err := filepath.Abs(home); home != "" && err == nil {
+		return whole
+	}
+	return home
+}
+
 // configFile is where the configuration is, "" where no home is known: then there is none.
 func (c *cli) configFile() string {
 	if home := c.homeDir(); home != "" {
@@ -130,12 +140,12 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 
 // openBy opens as much of the home as open does.
 func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error) (*app.App, error) {
-	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.homeDir(), c.env, c.flags, c.uid, c.asTenant(), c.executable
+	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.wholeHome(), c.env, c.flags, c.uid, c.asTenant(), c.executable
 	o.Nameless, o.Version = c.nameless, currentVersion().String()
 	o.LogTo = app.NewLogWriter(c.err)
 	o.Log, o.Clock = c.logger(o.LogTo), time.Now
 	if info, err := os.Stat(o.Home); err == nil && !info.IsDir() {
-		return nil, usage("give a folder with --home, or in KIMBAP_HOME", "the home %s is a file", o.Home)
+		return nil, usage("give a folder with --home, or in KIMBAP_HOME", "the home %s is a file", c.homeDir())
 	}
 	a, err := app.New(o)
 	if err != nil {
@@ -162,7 +172,7 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 		c.advise(notice)
 	}
 	if a.Fresh() {
-		c.say("made a new home at %s", a.Home().Dir)
+		c.say("made a new home at %s", c.homeDir())
 	}
 	return a, nil
 }
