@@ -33,8 +33,11 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 				return usage("give -n 1 or more, or -n 0 with -f", "-n %d would show nothing", lines)
 			}
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
-				if follow {
+				switch {
+				case follow:
 					return errHere
+				case lines == 0: // which there would ask for all
+					return nil
 				}
 				list, err := recordsElsewhere(ctx, there, q, lines)
 				slices.Reverse(list)

@@ -126,6 +126,9 @@ func TestConnectedModeTouchesNoHome(t *testing.T) {
 	if said := as(operator, "audit", "search", "--action", "notes.delete-note", "-o", "json"); !strings.Contains(said, `"surface": "rest"`) && !strings.Contains(said, `"surface":"rest"`) {
 		t.Errorf("audit: %s", said)
 	}
+	if said := as(operator, "audit", "tail", "-n", "0"); said != "exit 0\n" {
+		t.Errorf("no line of the trail: %s", said)
+	}
 	if said := as(agent, "audit", "search"); !strings.HasPrefix(said, "exit 5\n") {
 		t.Errorf("audit as an agent: %s", said)
 	}
