@@ -143,6 +143,8 @@ func (c *cli) source(cmd *cobra.Command, f *execFlags) (string, error) {
 	switch {
 	case given > 1:
 		return "", usage(fix, "give one of -f, -e and --resume")
+	case cmd.Flags().Changed("resume") && f.resume == "": // of a variable that is not set: stdin is no new script
+		return "", usage("kimbap exec --resume ID", "--resume is empty")
 	case f.resume != "" && (f.check || len(f.allow) > 0):
 		return "", usage(fix, "an execution that is resumed keeps its script and its list: leave out --check and --allow")
 	case f.resume != "":
