@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +48,7 @@ fingerprint.`,
 				return err
 			}
 			if c.timeout > 0 {
-				return usage("kimbap run -- timeout "+runtime.Span(c.timeout)+" "+strings.Join(args, " "), "run has no --timeout: the program's time is its own")
+				return usage("kimbap run -- timeout "+wholeSeconds(c.timeout)+" "+shellLine(args), "run has no --timeout: the program's time is its own")
 			}
 			switch {
 			case remote.url != "":
@@ -115,13 +117,27 @@ func (c *cli) nested(err error, command []string) error {
 	}
 	return &failure{
 		what: "this is a program of kimbap run already, and so is what it starts", why: because(e), exit: exitOf(e),
-		fix: "without kimbap: " + strings.Join(command, " ") + "\n" +
+		fix: "without kimbap: " + shellLine(command) + "\n" +
 			"whatever starts that must pass on the variables of the run (HTTPS_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE and the placeholders)",
 	}
 }
 
 func isolateCovers(o *app.RunOptions) error {
-	return usage("kimbap run --isolate -- "+strings.Join(o.Command, " "), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
+	return usage("kimbap run --isolate -- "+shellLine(o.Command), "--isolate covers kimbap's home too: there is no isolation with --no-cover")
+}
+
+// shellLine is a command as a shell takes it.
+func shellLine(command []string) string {
+	words := make([]string, len(command))
+	for i, word := range command {
+		words[i] = runtime.Quote(word)
+	}
+	return strings.Join(words, " ")
+}
+
+// wholeSeconds is a length of time as timeout(1) takes it, of which some know no fractions.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
 // agentName is the program's base name, as a policy would write it.
