@@ -90,7 +90,7 @@ func newCAExportCommand(c *cli) *cobra.Command {
 				pem := ca.RootPEM()
 				if bundle {
 					if pem, err = os.ReadFile(ca.BundleFile()); err != nil {
-						return err
+						return unwritten(to, err)
 					}
 				}
 				if c.output != "text" {

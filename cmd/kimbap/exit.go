@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -319,6 +320,15 @@ func unread(path string, err error) error {
 		return usage("check the path", "%s cannot be read: %v", path, at.Err)
 	}
 	return usage("check the path", "%s cannot be read: %v", path, err)
+}
+
+// unwritten is the failure of a path that was named for something to be written there, else err.
+func unwritten(path string, err error) error {
+	var at *fs.PathError
+	if !errors.As(err, &at) || !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrExist) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EROFS) {
+		return err
+	}
+	return usage("check the path", "%s cannot be written: %v", path, at.Err)
 }
 
 // unreadAs is unread where it helps to say what the file is for.

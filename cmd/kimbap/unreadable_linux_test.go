@@ -123,3 +123,28 @@ func TestAFolderOnAReadOnlyDiskIsNotSaidToBeCovered(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 }
+
+// A path that the user named and may not use is the user's to correct, and no fault of kimbap.
+func TestAFolderOfSomebodyElseIsSaidToBe(t *testing.T) {
+	u := newPlainUser(t)
+	closed := filepath.Join(t.TempDir(), "closed")
+	check(t, os.Mkdir(closed, 0))
+	words := filepath.Join(u.dir, "words")
+	check(t, os.WriteFile(words, []byte("some more words\n"), 0o600))
+	if os.Getuid() == 0 {
+		check(t, os.Chown(words, 65534, 65534))
+	}
+	if out, err := u.command("A=b", u.kimbap(), "init", "-q").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for want, args := range map[string][]string{
+		"cannot be written: permission denied":         {"ca", "export", "--to", closed + "/in"},
+		"in cannot be written: permission denied":      {"vault", "export", "--passphrase-file", words, "--out", closed + "/in"},
+		"closed: it cannot be read: permission denied": {"audit", "verify", "--dir", closed},
+	} {
+		out, err := u.command("A=b", u.kimbap(), args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) || !strings.Contains(string(out), "invalid_input") || !strings.Contains(string(out), "fix:   check the path") {
+			t.Errorf("kimbap %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}

@@ -96,7 +96,7 @@ func writeNew(path string, data []byte) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return missing("check the path", "there is no folder %s", filepath.Dir(path))
 	case err != nil:
-		return err
+		return unwritten(path, err)
 	}
 	_, err = file.Write(data)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {

@@ -184,7 +184,10 @@ func (a *App) VerifyTrail(ctx context.Context, files ...string) (proof.Report, e
 
 // VerifyFolder is [App.VerifyTrail] for a copy of the audit folder.
 func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (proof.Report, error) {
-	if info, err := os.Stat(dir); dir != a.auditDir() && (err != nil || !info.IsDir()) {
+	if _, err := os.ReadDir(dir); dir != a.auditDir() && err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return proof.Report{}, errata.Invalid(&errata.Unreadable{File: dir, Err: err}, "check the path")
+		}
 		return proof.Report{}, errata.NotThere("there is no folder "+dir, err)
 	}
 	trust := proof.Trust{}
