@@ -17,6 +17,9 @@ import (
 // installed there under the name, else what the catalogue has.
 func Find(home home.Folder, from string) (*services.Service, []byte, error) {
 	file, data, err := serviceFile(home, from)
+	if err != nil && isFile(from) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, unreadable(err)
+	}
 	if err != nil {
 		e := &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no service or service file " + from,
@@ -43,6 +46,14 @@ func serviceFile(home home.Folder, from string) (file string, data []byte, err e
 	}
 	data, err = catalog.Read(from)
 	return from + ".yaml", data, err
+}
+
+// unreadable is the refusal of a service file that is there: a folder, or not ours to read.
+func unreadable(err error) error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Msg: "the service file cannot be read: " + err.Error(),
+		Hint: "give a file, or a name of kimbap service list --catalog",
+	}
 }
 
 // isFile reports whether a word is meant as the path of a service file, not as a name.

@@ -75,8 +75,8 @@ func (k Keeper) serviceBytes(ctx context.Context, from string) (file string, dat
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + from, Hint: "check the path, or give a name of: kimbap service list --catalog"}
 		}
-		if err != nil { // a folder, or a file that is not ours to read
-			err = &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the service file cannot be read: " + err.Error(), Hint: "give a file, or a name of kimbap service list --catalog"}
+		if err != nil {
+			err = unreadable(err)
 		}
 		return from, data, err
 	}

@@ -70,6 +70,9 @@ func CasesOf(file string) string {
 // upstream, else the recorded ones; the action's filter must take them.
 func Run(ctx context.Context, o Options) ([]Tried, error) {
 	data, err := os.ReadFile(o.File)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the service file cannot be read: " + err.Error(), Hint: "kimbap service test FILE"}
+	}
 	if err != nil {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + o.File, Hint: "kimbap service test --help"}
 	}
