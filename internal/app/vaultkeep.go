@@ -125,6 +125,11 @@ func (a *App) SetReference(ctx context.Context, name string, r vault.Reference, 
 		r.Command = append([]string{program}, r.Command[1:]...)
 	}
 	for _, variable := range r.Env {
+		if variable == "" || strings.Contains(variable, "=") {
+			return 0, nil, &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("%q is not the name of a variable", variable), Hint: "name it, and set it in the environment of kimbap: --env NAME",
+			}
+		}
 		if strings.HasPrefix(variable, "KIMBAP_") {
 			return 0, nil, &runtime.Error{
 				Code: runtime.CodeInvalidInput, Msg: variable + " is kimbap's own, and no command gets it", Hint: "leave it out",

@@ -53,7 +53,12 @@ func (v *Vault) SetUntil(ctx context.Context, tenant runtime.Tenant, name string
 
 // SetReference stores where a value is fetched, instead of a value.
 func (v *Vault) SetReference(ctx context.Context, tenant runtime.Tenant, name string, r Reference, authorities []string, expires time.Time) (int, error) {
-	if wrong := r.check(); wrong != "" {
+	wrong := r.check()
+	switch {
+	case wrong == "":
+	case len(r.Command) > 0 && (r.TTL < 0 || r.TTL > maxTTL):
+		return 0, invalid("give --ttl from 0 to 24h", "the reference %s", wrong)
+	default:
 		return 0, invalid("give the command after --, as in: kimbap vault set "+name+" -- pass show "+name, "the reference %s", wrong)
 	}
 	return v.put(ctx, Sealed{Tenant: tenant, Name: name, Authorities: authorities, Expires: expires, Reference: r.encode()}, runtime.Secret{})
