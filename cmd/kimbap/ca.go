@@ -43,7 +43,7 @@ func newCAShowCommand(c *cli) *cobra.Command {
 				}
 				root := ca.Root()
 				data := map[string]any{
-					"installed": installed,
+					"installed": listed(installed),
 					"ca":        ca.CAFile(), "bundle": ca.BundleFile(), "fingerprint": ca.Fingerprint(),
 					"subject": root.Subject.String(), "not_before": root.NotBefore, "not_after": root.NotAfter,
 				}

@@ -174,6 +174,14 @@ func (c *cli) table(heading []string, rows [][]string) {
 	_ = w.Flush()
 }
 
+// listed is a list for programs, which find [] where there is nothing and never null.
+func listed[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
 // list is table for what can be empty: then none is said, and no heading is printed.
 func (c *cli) list(heading []string, rows [][]string, none string) {
 	if len(rows) == 0 {

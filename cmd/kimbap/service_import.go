@@ -70,7 +70,7 @@ func (c *cli) imported(r *app.Imported, err error) error {
 	}
 	if c.output != "text" {
 		return c.show(map[string]any{
-			"name": r.Name, "imported": r.Imported, "total": r.Total, "skipped": r.Skipped, "grants_access": r.Grants, "notes": r.Notes, "file": string(r.YAML),
+			"name": r.Name, "imported": r.Imported, "total": r.Total, "skipped": listed(r.Skipped), "grants_access": listed(r.Grants), "notes": listed(r.Notes), "file": string(r.YAML),
 		}, nil)
 	}
 	c.sayLines(r.Report())

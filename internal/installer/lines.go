@@ -6,9 +6,10 @@ func textLines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// diffLines are the lines that differ, with those around them.
-func diffLines(was, now []string) (out []string) {
+// diffLines are the lines that differ, with those around them, an empty list where none does.
+func diffLines(was, now []string) []string {
 	const around = 3
+	out := []string{}
 	edits := diffEdits(was, now)
 	near := func(i int) bool {
 		for j := max(0, i-around); j < min(len(edits), i+around+1); j++ {

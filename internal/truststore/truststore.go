@@ -92,7 +92,7 @@ func (k Keeper) PlanInstall(ctx context.Context, words []string) (*Anchoring, er
 	if err != nil {
 		return nil, err
 	}
-	plan := &Anchoring{root: root.Raw, Hosts: root.PermittedDNSDomains}
+	plan := &Anchoring{Stores: []string{}, Commands: []string{}, root: root.Raw, Hosts: root.PermittedDNSDomains}
 	file, err := filepath.Abs(filepath.Join(k.Home.CA(), "installed-"+stores.Entry{}.For(root, "").Fingerprint[:16]+".crt"))
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (k Keeper) PlanUninstall(words []string) (*Anchoring, error) {
 		return nil, err
 	}
 	m := k.machine()
-	plan := &Anchoring{remove: true}
+	plan := &Anchoring{Stores: []string{}, Commands: []string{}, remove: true}
 	for _, e := range installed {
 		named := func(word string) bool { return word == e.Kind || stores.Absolute(word) == e.Word() }
 		if len(words) == 0 || slices.ContainsFunc(words, named) {
