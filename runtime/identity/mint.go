@@ -27,7 +27,7 @@ func (i *Identity) Mint(ctx context.Context, creator runtime.Principal, g Grant)
 	if err := i.mayMint(&creator, &g); err != nil {
 		return runtime.Secret{}, Token{}, err
 	}
-	secret, now := newToken(), i.now().UTC()
+	secret, now := newToken(), i.now().UTC().Truncate(time.Microsecond) // as exact as stores are
 	t := Token{
 		ID: runtime.NewID("tok", now), Hash: hashOf(secret), Tenant: g.Tenant, Agent: g.Agent, Run: g.Run,
 		Scopes: slices.Clone(g.Scopes), Roles: slices.Clone(g.Roles), Groups: slices.Clone(g.Groups), Creator: creator.ID, Created: now, Expires: now.Add(g.TTL),
