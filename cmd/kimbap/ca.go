@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 func newCACommand(c *cli) *cobra.Command {
@@ -73,6 +74,12 @@ func newCAExportCommand(c *cli) *cobra.Command {
 		Example: "  kimbap ca export > ca.pem\n  kimbap ca export --bundle > bundle.pem\n  kimbap ca export --to /ca --proxy http://kimbap:7788",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case cmd.Flags().Changed("proxy") && to == "":
+				return usage("kimbap ca export --to DIR --proxy "+runtime.Quote(proxy), "--proxy is for the settings that --to writes")
+			case !isProxyURL(proxy):
+				return usage("kimbap ca export --to "+runtime.Quote(to)+" --proxy http://kimbap:7788", "--proxy is not the URL of a proxy")
+			}
 			return c.with(cmd.Context(), shows(), func(ctx context.Context, a *app.App) error {
 				ca, err := a.ShownCA(ctx)
 				if err == nil && c.getenv("SSL_CERT_FILE") != "" {
@@ -83,14 +90,14 @@ func newCAExportCommand(c *cli) *cobra.Command {
 				}
 				if to != "" {
 					if err := a.ExportClients(ctx, to, proxy); err != nil {
-						return err
+						return unwritten(to, err)
 					}
 					return c.show(map[string]any{"folder": to, "proxy": proxy}, func() {})
 				}
 				pem := ca.RootPEM()
 				if bundle {
 					if pem, err = os.ReadFile(ca.BundleFile()); err != nil {
-						return unwritten(to, err)
+						return err
 					}
 				}
 				if c.output != "text" {

@@ -70,7 +70,7 @@ can reach (--auth token --insecure-listen).`,
 // envForm refuses a proxy that no program could read, and makes -o and --jq mean the form
 // json, which is the one that they can show.
 func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
-	if o.Proxy != "" && !strings.HasPrefix(o.Proxy, "http://") && !strings.HasPrefix(o.Proxy, "https://") {
+	if o.Proxy != "" && !isProxyURL(o.Proxy) {
 		return usage("kimbap env --proxy http://127.0.0.1:7788", "--proxy is not the URL of a proxy")
 	}
 	switch {
@@ -81,6 +81,11 @@ func (c *cli) envForm(cmd *cobra.Command, o *app.EnvOptions) error {
 		o.Shell = "json"
 	}
 	return nil
+}
+
+// isProxyURL reports whether programs can read it; that it names a host is seen later.
+func isProxyURL(text string) bool {
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
 // sayEnv prints the variables, and notes beside them.
