@@ -162,10 +162,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	options.UserDir, options.IsSecret, options.Placeholder = a.env.UserDir(), isSecret, known.StandsIn(a.placeholder)
 	options.GitHosts = outfit.GitHosts(a.Services().Service, linked)
 	if !o.NoCover {
-		options.Cover = []string{home}
-		if dir := a.config.Current().Audit.Dir; dir != "" {
-			options.Cover = append(options.Cover, dir)
-		}
+		options.Cover = a.covers(home)
 	}
 	if o.Isolate {
 		options.Isolate = &runner.Isolation{

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Config is the configuration in force. It is immutable after [Load] and safe
 // for concurrent use.
@@ -24,6 +27,17 @@ type Config struct {
 	again   func() *loader // over the same sources; a func, because it prints nothing of them
 	seen    Seen           // of the files, when they were read
 	named   []string       // the files of secrets that the file names
+	secrets []string       // the files of secrets, whoever names them
+}
+
+// SecretFiles are the files that secrets of the configuration were read from, whether the
+// file, a variable or a flag names them, and that of a token for a kimbap elsewhere.
+func (c *Config) SecretFiles() []string {
+	files := slices.Clone(c.secrets)
+	if c.Server.TokenFile != "" {
+		files = append(files, c.Server.TokenFile)
+	}
+	return files
 }
 
 // Debug is for finding defects.

@@ -80,7 +80,7 @@ func (l *Live) Again() (*Config, error) {
 // keys that next has another value for; with a restart they are taken up.
 func (c *Config) Follow(next *Config, except ...string) (now *Config, waiting []string) {
 	after := *c
-	after.origins, after.seen, after.named = maps.Clone(c.origins), next.seen, next.named
+	after.origins, after.seen, after.named, after.secrets = maps.Clone(c.origins), next.seen, next.named, next.secrets
 	from, to := next.settings(), after.settings()
 	for i, s := range to {
 		switch {
@@ -121,8 +121,9 @@ func (l *loader) keyAtStart(name string) (value string, at place, ok bool) {
 		key = l.was.MasterKey.Next
 	}
 	at = variable(name)
-	if lookup(l.env, name) == "" && lookup(l.env, name+"_FILE") != "" {
+	if file := lookup(l.env, name+"_FILE"); lookup(l.env, name) == "" && file != "" {
 		at = variable(name + "_FILE")
+		l.secrets = append(l.secrets, l.absolute(file, at))
 	}
 	return key.Reveal(), at, true
 }
@@ -133,6 +134,7 @@ func (l *loader) twin(s setting, path string, at place) (string, error) {
 	if l.was == nil || at.line > 0 {
 		return l.secretFile(path, at)
 	}
+	l.secrets = append(l.secrets, l.absolute(path, at))
 	for _, before := range l.was.settings() {
 		if held, ok := before.to.(*Secret); ok && before.key == s.key {
 			return held.Reveal(), nil

@@ -41,6 +41,8 @@ type loader struct {
 	was   *Config // that is in force, when a running process reads again; else nil
 	seen  Seen    // of the files, each before it was read
 	named []string
+
+	secrets []string // all files of secrets that are named
 }
 
 // Load reads path, then the environment (NAME=value pairs, KIMBAP_<SECTION>_<KEY>),
@@ -77,7 +79,7 @@ func (l *loader) load() (*Config, error) {
 	for key, p := range l.places {
 		l.cfg.origins[key] = p.origin()
 	}
-	l.cfg.path, l.cfg.seen, l.cfg.named = l.path, l.seen, l.named
+	l.cfg.path, l.cfg.seen, l.cfg.named, l.cfg.secrets = l.path, l.seen, l.named, l.secrets
 	path, env, flags := l.path, l.env, l.flags // and not the loader, which holds the file's text
 	l.cfg.again = func() *loader { return newLoader(path, env, flags) }
 	return l.cfg, nil
@@ -183,6 +185,7 @@ func (l *loader) absolute(path string, at place) string {
 // the end is not part of it.
 func (l *loader) secretFile(path string, at place) (string, error) {
 	path = l.absolute(path, at)
+	l.secrets = append(l.secrets, path)
 	if at.line > 0 {
 		l.named = append(l.named, path)
 		l.seen.Named += Look(path) + "\n"

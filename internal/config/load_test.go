@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,6 +255,36 @@ func TestMasterKeyFromTheEnvironment(t *testing.T) {
 				t.Errorf("%s %q from %s", got.MasterKey.Source, got.MasterKey.Value.Reveal(), got.Origin("master_key.source"))
 			}
 		})
+	}
+}
+
+// A program of a run must see none of the files that a secret was read from.
+func TestTheFilesOfSecretsAreKnown(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string {
+		rewrite(t, filepath.Join(dir, name), "postgres://u@h/d")
+		return filepath.Join(dir, name)
+	}
+	path := filepath.Join(dir, "config.yaml")
+	rewrite(t, path, "store: {dsn_file: "+filepath.Base(file("dsn"))+"}\naudit: {sinks: [{type: webhook, url: \"https://a.test\", token_file: "+file("sink")+"}]}\nserver: {token_file: far}\n")
+	env := []string{"KIMBAP_MASTER_KEY_FILE=" + file("key"), "KIMBAP_AUDIT_ANCHOR_TOKEN_FILE=" + file("anchor")}
+	l := NewLive(mustLoad(t, path, env, nil))
+	want := []string{"anchor", "dsn", "far", "key", "sink"}
+	for range 2 {
+		var got []string
+		for _, file := range l.Current().SecretFiles() {
+			got = append(got, strings.TrimPrefix(file, dir+string(filepath.Separator)))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("the files are %q, want %q", got, want)
+		}
+		next, err := l.Again() // what is read again has them still
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, _ := l.Current().Follow(next)
+		l.Swap(now)
 	}
 }
 

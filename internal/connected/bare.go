@@ -55,10 +55,10 @@ func (m *Machine) runLedTo(ctx context.Context, address string, root []byte, o B
 	defer f.end()
 	cover := m.coverToken(o.TokenFile, o.NoCover)
 	e := elsewhere{
-		proxy: runner.ProxyURL(netns.ProxyAddress, ""), root: root, apart: true, hidden: cover.paths,
+		proxy: runner.ProxyURL(netns.ProxyAddress, ""), root: root, apart: true, hidden: cover.Paths,
 		led: &runner.Isolation{Serve: f.serveRoom},
 	}
-	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
+	defer onReplaced(ctx, cover.File, func() { o.Say(replaced(cover)) })()
 	return m.runBehind(o.Run, e)
 }
 

@@ -50,8 +50,8 @@ func (m *Machine) Run(ctx context.Context, o RunOptions) (int, error) {
 	}
 	e.proxy = runner.ProxyURL(f.address, e.token)
 	cover := m.coverToken(o.TokenFile, o.NoCover)
-	e.hidden = cover.paths
-	defer onReplaced(ctx, cover.file, func() { o.Say(cover.replaced()) })()
+	e.hidden = cover.Paths
+	defer onReplaced(ctx, cover.File, func() { o.Say(replaced(cover)) })()
 	code, err := m.runBehind(o.Run, e)
 	if err != nil {
 		return code, err

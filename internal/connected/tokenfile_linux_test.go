@@ -24,16 +24,16 @@ func TestAPipeOfTheShellIsNotCovered(t *testing.T) {
 	defer read.Close()
 	defer write.Close()
 	m := New(Options{Home: t.TempDir()})
-	if c := m.coverToken(fmt.Sprintf("/proc/self/fd/%d", read.Fd()), false); len(c.paths) > 0 {
-		t.Errorf("%q is to be covered", c.paths)
+	if c := m.coverToken(fmt.Sprintf("/proc/self/fd/%d", read.Fd()), false); len(c.Paths) > 0 {
+		t.Errorf("%q is to be covered", c.Paths)
 	}
 	folder := t.TempDir()
 	named := filepath.Join(folder, "token")
 	if err := syscall.Mkfifo(named, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c := m.coverToken(named, false); !slices.Equal(c.paths, []string{folder}) {
-		t.Errorf("%q is to be covered", c.paths)
+	if c := m.coverToken(named, false); !slices.Equal(c.Paths, []string{folder}) {
+		t.Errorf("%q is to be covered", c.Paths)
 	}
 }
 

@@ -36,6 +36,32 @@ func (f Folder) Agents() string     { return filepath.Join(f.Dir, "agents.json")
 func (f Folder) Anchors() string    { return filepath.Join(f.CA(), "installed.json") }
 func (f Folder) Trust() string      { return filepath.Join(f.Dir, "trust.json") }
 
+// Elsewhere are the files and folders with keys, sealed values and records that a link in
+// the home leads to.
+func (f Folder) Elsewhere() []string {
+	var out []string
+	for _, name := range []string{f.MasterKey(), f.WrappedKey(), f.SealedKey(), f.Database(), f.CA(), f.Audit()} {
+		info, err := os.Lstat(name)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(name)
+		if err != nil {
+			continue // it leads to nothing
+		}
+		out = append(out, real)
+		if name != f.Database() {
+			continue
+		}
+		for _, beside := range []string{real + "-wal", real + "-shm"} { // where SQLite makes them
+			if _, err := os.Lstat(beside); err == nil {
+				out = append(out, beside)
+			}
+		}
+	}
+	return out
+}
+
 // DaemonSocket is where the daemon of a home listens.
 func (f Folder) DaemonSocket() string { return filepath.Join(f.Dir, "daemon.sock") }
 

@@ -1,0 +1,32 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// covers are the folders and files that a program of a run must not see: the home, the trail,
+// and what lies outside of the home that a secret was read from or that its links lead to.
+func (a *App) covers(home string) []string {
+	out := []string{home}
+	if dir := a.config.Current().Audit.Dir; dir != "" {
+		out = append(out, dir)
+	}
+	for _, file := range append(a.config.Current().SecretFiles(), a.home.Elsewhere()...) {
+		info, err := os.Stat(file)
+		if err != nil {
+			continue // it was read, and is gone
+		}
+		paths := []string{file}
+		if !info.IsDir() {
+			paths = a.env.CoverOf(file, home).Paths
+		}
+		for _, path := range paths {
+			if whole, err := filepath.Abs(path); err == nil && !slices.Contains(out, whole) {
+				out = append(out, whole)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package outfit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/internal/system"
+)
+
+// FileCover is what a program of a run does not see of a file with a secret.
+type FileCover struct {
+	File  string
+	Paths []string // files, and folders where that can be
+	Whole bool     // folders it is: who takes the file's name later is not seen either
+}
+
+// CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when another file
+// takes the name; one over the folder stays. So the folder is covered where the file has
+// one of its own, and for a link that of what it leads to as well.
+func (e Environment) CoverOf(file, home string) FileCover {
+	c := FileCover{File: file, Whole: true}
+	if IsHandle(file) && !Reread(file) {
+		return c // of a pipe or a terminal: it has no name, and was read to its end
+	}
+	folder, err := os.Stat(home)
+	known := err == nil
+	names := []string{file}
+	real, err := filepath.EvalSymlinks(file)
+	switch info, gone := os.Stat(file); {
+	case err == nil && real != filepath.Clean(file):
+		names = []string{real, file} // below the cover of the second the first is not found
+	case err != nil && gone == nil && info.Mode()&os.ModeNamedPipe != 0:
+		return c // such a pipe under another name
+	}
+	for _, name := range names {
+		path := e.ownFolder(name)
+		if path == "" {
+			c.Whole = c.Whole && known && LiesIn(filepath.Dir(name), folder)
+			path = name
+		}
+		c.Paths = append(c.Paths, path)
+	}
+	return c
+}
+
+// IsHandle reports whether a path stands for a file that is open already: /dev/stdin, or
+// what a shell makes of <(pass show kimbap).
+func IsHandle(file string) bool {
+	file = filepath.Clean(file)
+	return file == "/dev/stdin" || strings.HasPrefix(file, "/dev/fd/") || strings.HasPrefix(file, "/proc/self/fd/")
+}
+
+// Reread reports whether what was read from a file can be read from it once more.
+func Reread(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// ownFolder is the folder of a file that holds nothing else, and that no program has
+// another use for: it can be covered. "" otherwise. Names that begin with two dots are
+// those by which Kubernetes replaces a secret.
+func (e Environment) ownFolder(file string) string {
+	folder, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(folder)
+	if err != nil || system.WritableByAll(folder, info) {
+		return ""
+	}
+	here, _ := os.Getwd()
+	for _, used := range []string{here, e.UserDir(), os.TempDir()} {
+		if LiesIn(used, info) {
+			return ""
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		if name := entry.Name(); name != filepath.Base(file) && !strings.HasPrefix(name, "..") {
+			return ""
+		}
+	}
+	if err != nil {
+		return ""
+	}
+	return folder
+}
+
+// LiesIn reports whether a path is a folder or in it.
+func LiesIn(path string, folder os.FileInfo) bool {
+	path, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	for err == nil {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, folder) {
+			return true
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			break
+		}
+		path = above
+	}
+	return false
+}
