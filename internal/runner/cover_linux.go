@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	goruntime "runtime"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 )
@@ -142,21 +139,13 @@ func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
 	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
 	outer.ExtraFiles = []*os.File{report}
 	outer.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		Pdeathsig:   syscall.SIGKILL, // no program without its proxy
-		UidMappings: mapping(os.Getuid(), 0), GidMappings: mapping(os.Getgid(), 0),
-		GidMappingsEnableSetgroups: os.Getuid() == 0,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		Pdeathsig:  syscall.SIGKILL, // no program without its proxy
+	}
+	if err := mapIDs(outer.SysProcAttr, ids{os.Getuid(), os.Getgid()}, ids{0, 0}, os.Getuid() == 0); err != nil {
+		return nil, err
 	}
 	return outer, nil
-}
-
-// mapping maps one id of the parent namespace into the child's. Root maps all
-// ids, so that the owners of files stay what they are.
-func mapping(host, inside int) []syscall.SysProcIDMap {
-	if os.Getuid() == 0 {
-		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
-	}
-	return []syscall.SysProcIDMap{{ContainerID: inside, HostID: host, Size: 1}}
 }
 
 // Covered is the covering process: it runs inside the first namespaces, hides
@@ -194,7 +183,10 @@ func Covered(c Covering) (int, error) {
 	if err := stayOut(); err != nil {
 		return fail(noStart, err)
 	}
-	cmd := c.program()
+	cmd, err := c.program()
+	if err != nil {
+		return cannot(err)
+	}
 	if err := system.Start(cmd); err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
@@ -208,21 +200,13 @@ func Covered(c Covering) (int, error) {
 
 // program is what the covering process starts, in a user namespace in which it
 // has no power over the others.
-func (c *Covering) program() *exec.Cmd {
+func (c *Covering) program() (*exec.Cmd, error) {
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Env, c.Stdin, c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,
 	}
-	if c.UID == 0 {
-		all := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1<<32 - 2}}
-		cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = all, all
-		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
-	} else {
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: c.UID, HostID: 0, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: c.GID, HostID: 0, Size: 1}}
-	}
-	return cmd
+	return cmd, mapIDs(cmd.SysProcAttr, ids{0, 0}, ids{c.UID, c.GID}, c.UID == 0)
 }
 
 // stayOut enters the working folder again, by its path: who stands in a folder
@@ -250,127 +234,4 @@ func ofProgram(err error) bool {
 		}
 	}
 	return false
-}
-
-// identified names a folder or file so that no other one is taken for it.
-func identified(path string) (string, error) {
-	var info unix.Stat_t
-	if err := unix.Stat(path, &info); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	return identity(&info) + path, nil
-}
-
-func identity(info *unix.Stat_t) string { return fmt.Sprintf("%d:%d:", info.Dev, info.Ino) }
-
-// known opens what [identified] has named, which is still where it was: an earlier program
-// may have moved the folder that it is in, or put another one there. None of its errors is
-// how a system refuses covers, since it was found a moment ago: the way to it may lead
-// elsewhere, where nobody may look, and nothing may start uncovered for that.
-func known(name string) (place *os.File, err error) {
-	_, path, _ := strings.Cut(name, ":")
-	_, path, _ = strings.Cut(path, ":")
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s was moved away", path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s was there and is not found again: %v", path, err) //nolint:errorlint // see above
-	}
-	place = os.NewFile(uintptr(fd), path)
-	var info unix.Stat_t
-	if err = unix.Fstat(fd, &info); err != nil {
-		err = fmt.Errorf("%s was there and cannot be looked at again: %v", path, err) //nolint:errorlint // see above
-	} else if identity(&info)+path != name {
-		err = fmt.Errorf("%s was replaced by another", path)
-	}
-	if err != nil {
-		_ = place.Close()
-		return nil, err
-	}
-	return place, nil
-}
-
-// mountOver mounts an empty read-only file system over a folder, or an empty file over a file.
-func mountOver(place *os.File) error {
-	info, err := place.Stat()
-	if err != nil {
-		return fmt.Errorf("cover %s: %w", place.Name(), err)
-	}
-	source, kind, flags, data := os.DevNull, "", uintptr(unix.MS_BIND), ""
-	if info.IsDir() {
-		source, kind, flags, data = "kimbap", "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"
-	}
-	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", place.Fd()), kind, flags, data); err != nil {
-		return fmt.Errorf("cover %s: %w", place.Name(), err)
-	}
-	return nil
-}
-
-// hide covers each folder and file. All are found before one is covered, since one may be
-// inside another.
-func hide(folders []string) error {
-	// Nothing that is mounted here may show outside, whatever the distribution
-	// set for the root mount.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
-	var places []*os.File
-	defer func() {
-		for _, place := range places {
-			_ = place.Close()
-		}
-	}()
-	for _, folder := range folders {
-		place, err := known(folder)
-		if err != nil {
-			return err
-		}
-		places = append(places, place)
-	}
-	for _, place := range places {
-		if err := mountOver(place); err != nil {
-			return err
-		}
-	}
-	return ownSSHConfig("/etc/ssh/ssh_config.d")
-}
-
-// ownSSHConfig puts copies over the system's ssh settings. Root's files belong
-// to nobody in a namespace that maps one user, and ssh refuses to read them.
-func ownSSHConfig(dir string) error {
-	if mapsRoot() {
-		return nil
-	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*.conf"))
-	contents := map[string][]byte{}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil // not readable for us, so not for ssh either
-		}
-		contents[filepath.Base(file)] = data
-	}
-	if len(contents) == 0 {
-		return nil
-	}
-	if err := unix.Mount("kimbap", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755"); err != nil {
-		return fmt.Errorf("cover %s: %w", dir, err)
-	}
-	for name, data := range contents {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	return unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-}
-
-// mapsRoot reports whether the namespace knows more users than one.
-func mapsRoot() bool {
-	data, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return false
-	}
-	fields := strings.Fields(string(data))
-	return len(fields) == 3 && len(fields[2]) > 1
 }

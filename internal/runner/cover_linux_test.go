@@ -253,6 +253,31 @@ func TestWhatIsInsideOfWhatIsCovered(t *testing.T) {
 	})
 }
 
+// Root of a container that a user has made is root of few ids, and may give no more of them.
+func TestCoverInAContainerOfAUser(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		out, err := inContainer(t, "-Ur", "/proc/self/fd/3", "_run", secretFolder(t), "sh", "-c", "id -u; id -g; exit 4")
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 4 || out != "0\n0\n" {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// inContainer runs a command as root of a namespace, with this program as its file 3.
+func inContainer(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	cmd := exec.Command("unshare", args...)
+	cmd.ExtraFiles = []*os.File{self}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // TestSignals: what is sent to kimbap alone is passed on, and what the terminal
 // sends to the whole group reaches the program, which decides.
 func TestSignals(t *testing.T) {
