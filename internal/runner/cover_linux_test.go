@@ -253,6 +253,28 @@ func TestWhatIsInsideOfWhatIsCovered(t *testing.T) {
 	})
 }
 
+// The file system of what is covered may be mounted at another place too, whole or a part of
+// it, and there the program would find it.
+func TestCoverHidesWhatShowsTwice(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		folder := secretFolder(t)
+		above, whole, part := filepath.Dir(folder), t.TempDir(), t.TempDir()
+		inside := filepath.Join(folder, "inside")
+		if err := os.Mkdir(inside, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(inside, "file"), hidden, 0o600)
+		write(t, filepath.Join(above, "other"), "another", 0o600)
+		script := `mount --bind "$2" "$3" && mount --bind "$1/inside" "$4" || exit 9
+			cat "$3/other" "$3/covered/file" "$4/file" >/dev/null || exit 8
+			/proc/self/fd/3 _run "$1" cat "$3/other" "$3/covered/file" "$4/file" "$1/file"`
+		out, _ := inContainer(t, "-Urm", "sh", "-c", script, "sh", folder, above, whole, part)
+		if strings.Contains(out, hidden) || !strings.Contains(out, "another") || strings.Contains(out, "said: "+folder) {
+			t.Errorf("the program got %s", out)
+		}
+	})
+}
+
 // Root of a container that a user has made is root of few ids, and may give no more of them.
 func TestCoverInAContainerOfAUser(t *testing.T) {
 	eachUser(t, func(t *testing.T) {

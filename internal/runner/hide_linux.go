@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
 )
 
 // identified names a folder or file so that no other one is taken for it.
@@ -49,24 +51,8 @@ func known(name string) (place *os.File, err error) {
 	return place, nil
 }
 
-// mountOver mounts an empty read-only file system over a folder, or an empty file over a file.
-func mountOver(place *os.File) error {
-	info, err := place.Stat()
-	if err != nil {
-		return fmt.Errorf("cover %s: %w", place.Name(), err)
-	}
-	source, kind, flags, data := os.DevNull, "", uintptr(unix.MS_BIND), ""
-	if info.IsDir() {
-		source, kind, flags, data = "kimbap", "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500"
-	}
-	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", place.Fd()), kind, flags, data); err != nil {
-		return fmt.Errorf("cover %s: %w", place.Name(), err)
-	}
-	return nil
-}
-
-// hide covers each folder and file. All are found before one is covered, since one may be
-// inside another.
+// hide covers each folder and file, wherever it shows. All are found before one is covered,
+// since one may be inside another.
 func hide(folders []string) error {
 	// Nothing that is mounted here may show outside, whatever the distribution
 	// set for the root mount.
@@ -86,8 +72,19 @@ func hide(folders []string) error {
 		}
 		places = append(places, place)
 	}
+	mounts, err := netns.Mounts()
+	if err != nil {
+		return err
+	}
 	for _, place := range places {
-		if err := mountOver(place); err != nil {
+		again, err := mounts.Again(place)
+		places = append(places, again...)
+		if err != nil {
+			return err
+		}
+	}
+	for _, place := range places {
+		if err := netns.Cover(place); err != nil {
 			return err
 		}
 	}

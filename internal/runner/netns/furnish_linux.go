@@ -26,11 +26,15 @@ func Furnish(f Furniture, to *os.File) error {
 	if err := clearRun(f.Folders); err != nil {
 		return err
 	}
-	if err := coverSockets(f.Sockets); err != nil {
+	mounts, err := Mounts()
+	if err != nil {
+		return err
+	}
+	if err := mounts.coverSockets(f.Sockets); err != nil {
 		return err
 	}
 	for _, path := range f.Hide {
-		if err := hide(path); err != nil {
+		if err := mounts.hide(path); err != nil {
 			return err
 		}
 	}
@@ -151,7 +155,7 @@ func below(path, folder string) bool { return strings.HasPrefix(filepath.Clean(p
 // or linked to another, as ssh does with that of a connection it shares. A folder
 // with nothing but sockets is hidden as a whole, so that those which come later are
 // hidden too.
-func coverSockets(paths []string) error {
+func (m MountTable) coverSockets(paths []string) error {
 	done := map[string]bool{}
 	for _, path := range paths {
 		folder := filepath.Dir(path)
@@ -161,7 +165,7 @@ func coverSockets(paths []string) error {
 		sockets, mode, only, err := socketsIn(folder)
 		switch {
 		case err != nil: // its own name may be known all the same
-			err = hideSocket(path)
+			err = m.hideSocket(path)
 		case only:
 			err = mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode))
 		}
@@ -169,7 +173,7 @@ func coverSockets(paths []string) error {
 			return err
 		}
 		for _, name := range sockets {
-			if err := hideSocket(filepath.Join(folder, name)); err != nil {
+			if err := m.hideSocket(filepath.Join(folder, name)); err != nil {
 				return err
 			}
 		}
@@ -195,29 +199,6 @@ func socketsIn(folder string) (sockets []string, mode uint32, only bool, err err
 		return sockets, 0, false, nil
 	}
 	return nil, info.Mode & 0o7777, true, nil
-}
-
-// hideSocket hides what is a socket.
-func hideSocket(path string) error {
-	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeSocket == 0 {
-		return nil
-	}
-	return hide(path)
-}
-
-// hide puts nothing in the place of a folder or file. What is not there, or not
-// for this user, needs no hiding.
-func hide(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
-		return nil
-	case err != nil:
-		return err
-	case info.IsDir():
-		return mount("kimbap", path, "tmpfs", noFiles, "size=4k,mode=0500")
-	}
-	return mount(os.DevNull, path, "", unix.MS_BIND, "")
 }
 
 // nameFiles tell programs to ask the stub, and of no other host.
