@@ -258,6 +258,35 @@ func TestMasterKeyFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// A secret may stand on the line after its key, or on several, and a mistake there is shown
+// without it, also where the file is no YAML at all.
+func TestNoExcerptQuotesASecretOfAnotherLine(t *testing.T) {
+	for _, text := range []string{
+		"audit:\n  anchor:\n    token:\n      my hunter2\n",
+		"audit:\n  anchor:\n    token:\n\n      # mine\n      \"my\n      hunter2\"\n",
+		"audit:\n  anchor:\n    token: >\n      my hunter2\n",
+		"store:\n  dsn:\n    host=db user=k password=hunter2\n",
+		"store:\n  dsn:\n    [hunter2]\n",
+		"store:\n  dsn:\n    hunter2: 1\n",
+		"store:\n  dsn:\n    host=db: hunter2: 5\n",
+		"store: {dsn:\n\"hunter2\"}\n",
+		"proxy: {upstream_proxy:\n  \"socks://hunter2\"}\n",
+		"audit:\n  sinks:\n    - type: webhook\n      url: https://a.test\n      token:\n        my hunter2\n",
+		"audit: {anchor: {url: \"http://log.example/services/hunter2\"}}\n",
+		"audit: {anchor: {url: \"http://log.example/?k=hunter2\"}}\n",
+		"audit: {sinks: [{type: webhook, url: \"http://log.example/hunter2-of-this\"}]}\n",
+	} {
+		said := refused(t, write(t, text), nil, nil)
+		if strings.Contains(said, "hunter2") {
+			t.Errorf("of %q it says %s", text, said)
+		}
+	}
+	said := refused(t, write(t, "audit:\n  anchor:\n    token: abc\n    every: soon\n"), nil, nil)
+	if !strings.Contains(said, "every: soon") {
+		t.Errorf("beside a secret a mistake is not shown: %s", said)
+	}
+}
+
 // A program of a run must see none of the files that a secret was read from.
 func TestTheFilesOfSecretsAreKnown(t *testing.T) {
 	dir := t.TempDir()

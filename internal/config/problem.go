@@ -80,14 +80,54 @@ func excerpt(source []byte, line int) string {
 	if line < 1 || line > len(lines) {
 		return ""
 	}
-	return maskLine(strings.TrimRight(lines[line-1], "\r"))
+	text := strings.TrimRight(lines[line-1], "\r")
+	if ofSecret(lines[:line]) {
+		return text[:indented(text)] + masked
+	}
+	return maskLine(text)
 }
 
-// maskLine hides what follows a key that holds a secret, and the userinfo of
-// any URL: a line is shown for a mistake beside the secret, too.
+// secretKeys are the keys that hold a secret.
+const secretKeys = `\b(?:upstream_proxy|dsn|password|secret|token|key|value)["']?\s*:`
+
+// ofSecret reports whether the last of some lines goes on with the value of a key that holds a
+// secret: the key ends the line before, or stands in the one that it is indented below.
+func ofSecret(lines []string) bool {
+	last := len(lines) - 1
+	before := true
+	for i := last - 1; i >= 0; i-- {
+		text := strings.TrimSpace(lines[i])
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		if before && regexp.MustCompile(`(?i)`+secretKeys+`$`).MatchString(text) {
+			return true
+		}
+		before = false
+		if indented(lines[i]) < indented(lines[last]) {
+			return regexp.MustCompile(`(?i)` + secretKeys).MatchString(text)
+		}
+	}
+	return false
+}
+
+// indented is how far a line is.
+func indented(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }
+
+// shortPath is the longest path of a URL, in bytes, that cannot hold a secret.
+const shortPath = 8
+
+// maskLine hides what follows a key that holds a secret, and of any URL the userinfo and
+// a path that may be one: a line is shown for a mistake beside the secret, too.
 func maskLine(line string) string {
-	keys := regexp.MustCompile(`(?i)(\b(?:upstream_proxy|dsn|password|secret|token|key|value)["']?\s*:\s*)\S.*`)
-	line = keys.ReplaceAllString(line, "${1}"+masked)
-	userinfo := regexp.MustCompile(`://[^/\s]*@`)
-	return userinfo.ReplaceAllString(line, "://"+masked+"@")
+	line = regexp.MustCompile(`(?i)(`+secretKeys+`\s*)\S.*`).ReplaceAllString(line, "${1}"+masked)
+	line = regexp.MustCompile(`://[^/\s]*@`).ReplaceAllString(line, "://"+masked+"@")
+	path := regexp.MustCompile(`(://[^/?\s"',}]+/?)([^\s"',}]+)`)
+	return path.ReplaceAllStringFunc(line, func(url string) string {
+		m := path.FindStringSubmatch(url)
+		if len(m[2]) <= shortPath && !strings.ContainsRune(m[2], '?') {
+			return url
+		}
+		return m[1] + masked
+	})
 }
