@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,4 +30,16 @@ func (a *App) covers(home string) []string {
 		}
 	}
 	return out
+}
+
+// warnRules says which rules a program of a run could rewrite: it is of the same user, and
+// they are outside of the home. A mount of them that cannot be written would not hold, since
+// a folder above can be renamed.
+func (a *App) warnRules(say func(string)) {
+	policy := a.config.Current().Policy
+	for _, path := range []string{cmp.Or(policy.Path, a.home.Policy()), policy.Tenants} {
+		if path != "" && a.home.Changeable(path) {
+			say("the program can change the rules that judge it, at " + path + ": keep them in kimbap's home, or where only another user can write")
+		}
+	}
 }

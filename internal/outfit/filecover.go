@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/system"
 )
 
@@ -18,12 +19,12 @@ type FileCover struct {
 // CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when another file
 // takes the name; one over the folder stays. So the folder is covered where the file has
 // one of its own, and for a link that of what it leads to as well.
-func (e Environment) CoverOf(file, home string) FileCover {
+func (e Environment) CoverOf(file, homeDir string) FileCover {
 	c := FileCover{File: file, Whole: true}
 	if IsHandle(file) && !Reread(file) {
 		return c // of a pipe or a terminal: it has no name, and was read to its end
 	}
-	folder, err := os.Stat(home)
+	folder, err := os.Stat(homeDir)
 	known := err == nil
 	names := []string{file}
 	real, err := filepath.EvalSymlinks(file)
@@ -36,7 +37,7 @@ func (e Environment) CoverOf(file, home string) FileCover {
 	for _, name := range names {
 		path := e.ownFolder(name)
 		if path == "" {
-			c.Whole = c.Whole && known && LiesIn(filepath.Dir(name), folder)
+			c.Whole = c.Whole && known && home.LiesIn(filepath.Dir(name), folder)
 			path = name
 		}
 		c.Paths = append(c.Paths, path)
@@ -71,7 +72,7 @@ func (e Environment) ownFolder(file string) string {
 	}
 	here, _ := os.Getwd()
 	for _, used := range []string{here, e.UserDir(), os.TempDir()} {
-		if LiesIn(used, info) {
+		if home.LiesIn(used, info) {
 			return ""
 		}
 	}
@@ -85,23 +86,4 @@ func (e Environment) ownFolder(file string) string {
 		return ""
 	}
 	return folder
-}
-
-// LiesIn reports whether a path is a folder or in it.
-func LiesIn(path string, folder os.FileInfo) bool {
-	path, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	for err == nil {
-		if info, err := os.Stat(path); err == nil && os.SameFile(info, folder) {
-			return true
-		}
-		above := filepath.Dir(path)
-		if above == path {
-			break
-		}
-		path = above
-	}
-	return false
 }
