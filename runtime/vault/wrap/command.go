@@ -101,7 +101,7 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 		return nil, ctx.Err()
 	case out.left < 0:
 		return nil, fmt.Errorf("it printed more than %d bytes", maxOutput)
-	case err != nil:
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // that one ended well, and a helper of it stays
 		return nil, err
 	}
 	return out.data.Bytes(), nil

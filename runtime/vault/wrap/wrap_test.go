@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,16 @@ func program(how string, args []string) int {
 		}
 	case "hangs":
 		time.Sleep(time.Hour)
+	case "leaves": // a helper that goes on, with our stdout
+		left := exec.Command(os.Args[0])
+		left.Env, left.Stdout = []string{"WRAP_TEST_PROGRAM=hangs"}, os.Stdout
+		if left.Start() != nil {
+			return 1
+		}
+		fmt.Fprintln(os.Stdout, "the-fetched-value")
+		if to := os.Getenv("WRAP_TEST_LEFT"); to != "" {
+			_ = os.WriteFile(to, []byte(strconv.Itoa(left.Process.Pid)), 0o600)
+		}
 	case "value":
 		fmt.Println("the-fetched-value")
 	case "lines":
@@ -239,6 +251,25 @@ func TestCommandsSeeNoKeyInArgumentsAndEnvironment(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "PATH=") {
 		t.Error("the command has no PATH")
+	}
+}
+
+// A store's command may start a helper that stays, as an agent of it does, and that has its
+// output open: the value came whole all the same.
+func TestACommandThatLeavesAHelperBehind(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "pid")
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(pid)
+		if n, err := strconv.Atoi(string(text)); err == nil {
+			if left, err := os.FindProcess(n); err == nil {
+				_ = left.Kill()
+			}
+		}
+	})
+	c := wrap.Commands{Env: self("leaves", "WRAP_TEST_LEFT="+pid), Timeout: time.Minute}
+	v, err := c.Fetch(t.Context(), vault.Reference{Command: []string{os.Args[0]}, Env: []string{"WRAP_TEST_PROGRAM", "WRAP_TEST_LEFT"}})
+	if err != nil || v.Reveal() != "the-fetched-value" {
+		t.Errorf("%q, %v", v.Reveal(), err)
 	}
 }
 
