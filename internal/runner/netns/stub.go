@@ -3,6 +3,7 @@ package netns
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -173,6 +174,9 @@ const (
 	queryClients = 64
 )
 
+// acceptPause is how long nobody new is taken after that went wrong, as without a descriptor.
+const acceptPause = 100 * time.Millisecond
+
 // serveStreams answers queries over TCP (RFC 7766) until ln is closed, and ends the
 // connections that are there then.
 func (n *Names) serveStreams(ln net.Listener) {
@@ -183,8 +187,12 @@ func (n *Names) serveStreams(ln net.Listener) {
 	free := make(chan struct{}, queryClients)
 	for {
 		c, err := ln.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil {
+			time.Sleep(acceptPause)
+			continue
 		}
 		select {
 		case free <- struct{}{}:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -229,5 +230,47 @@ func TestAPanicOverAQueryAnswersNobody(t *testing.T) {
 	}
 	if got := (*Names)(nil).Answer(packed); got != nil {
 		t.Errorf("answered %x", got)
+	}
+}
+
+// scarce has no descriptor for its first client.
+type scarce struct {
+	net.Listener
+	short bool
+}
+
+func (s *scarce) Accept() (net.Conn, error) {
+	if s.short {
+		s.short = false
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return s.Listener.Accept()
+}
+
+// Where there was no descriptor for a client, the next one is answered.
+func TestNamesAreAnsweredAfterAShortage(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); NewNames().serveStreams(&scarce{ln, true}) }()
+	defer func() { _ = ln.Close(); <-done }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("localhost."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+	data, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(data))), data...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 2)); err != nil {
+		t.Errorf("no answer: %v", err)
 	}
 }
