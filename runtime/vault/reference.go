@@ -156,10 +156,11 @@ func (v *Vault) fetchOnce(ctx context.Context, at place, o *opened) (value runti
 	} else {
 		v.live.add(value, false)
 	}
-	if v.Locked() { // meanwhile
+	v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock(), keep})
+	if v.Locked() { // meanwhile; looked at afterwards, since a lock forgets what is kept only once
+		v.fetched.clear()
 		return runtime.Secret{}, v.locked()
 	}
-	v.fetched.put(at, fetch{o.seal, value, err, v.o.Clock(), keep})
 	return value, err
 }
 

@@ -387,3 +387,24 @@ func TestWhatIsFetchedDuringALockIsDropped(t *testing.T) {
 		t.Errorf("%d fetches, %v", s.count(), err)
 	}
 }
+
+// A lock that comes while a value is being kept forgets that value too.
+func TestWhatIsKeptDuringALockIsForgotten(t *testing.T) {
+	s := &store{value: canary}
+	clock := runtimetest.NewClock()
+	at := func() {}
+	r := clockedRig(t, s, clock, func() time.Time { at(); return clock.Now() })
+	r.refer(t, "n", time.Hour)
+	at = func() { // the last look at the clock is that for the time to live
+		if s.count() > 0 {
+			r.Lock()
+		}
+	}
+	_, err := r.Credential(t.Context(), tenant, bearer("n"))
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonLocked)
+	at = func() {}
+	s.set("the next one", nil)
+	if err := r.Unlock(t.Context(), newKeeper(t, keyA).keys...); err != nil || r.value(t, tenant, "n") != "the next one" {
+		t.Errorf("%d fetches, %v", s.count(), err)
+	}
+}
