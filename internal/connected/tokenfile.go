@@ -3,10 +3,12 @@ package connected
 import (
 	"context"
 	"os"
+	goruntime "runtime"
 	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -20,6 +22,7 @@ func onReplaced(ctx context.Context, file string, told func()) (end func()) {
 	if file == "" || err != nil {
 		return func() {}
 	}
+	release := held(file, first)
 	ctx, stop := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -37,7 +40,25 @@ func onReplaced(ctx context.Context, file string, told func()) (end func()) {
 			}
 		}
 	})
-	return func() { stop(); done.Wait() }
+	return func() { stop(); done.Wait(); release() }
+}
+
+// held keeps a file in being, so that no other one gets its number once it is removed. On
+// Windows nobody could replace a file that is open, and numbers are not given again so soon.
+func held(file string, first os.FileInfo) (release func()) {
+	none := func() {}
+	if goruntime.GOOS == "windows" {
+		return none
+	}
+	open, err := system.OpenRegular(file)
+	if err != nil {
+		return none
+	}
+	if now, err := open.Stat(); err != nil || !os.SameFile(first, now) {
+		_ = open.Close()
+		return none
+	}
+	return func() { _ = open.Close() }
 }
 
 // coverToken says what is to be covered of the file with the token.

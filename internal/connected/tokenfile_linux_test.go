@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -77,5 +78,34 @@ func TestAnIsolatedProgramInheritsNoFileWithTheToken(t *testing.T) {
 		if err := keepable(well); err != nil {
 			t.Errorf("%s: %v", well, err)
 		}
+	}
+}
+
+// A file that is removed and made anew may get the number of the one before, and is another.
+func TestAFileThatIsMadeAnewIsAnother(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "token")
+	write := func() os.FileInfo {
+		if err := os.WriteFile(name, []byte("kmb_x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := write()
+	told := make(chan struct{})
+	defer onReplaced(t.Context(), name, func() { close(told) })()
+	for range 100 {
+		_ = os.Remove(name)
+		if os.SameFile(first, write()) {
+			break
+		}
+	}
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("nothing was said")
 	}
 }
