@@ -82,7 +82,14 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 	if err = ctx.Err(); err == nil { // it may have ended while the provider gave the grant
 		linked, err = a.Link(ctx, name, secret, check)
 	}
-	if err == nil || !signedIn {
+	if err == nil {
+		return linked, nil
+	}
+	if !signedIn {
+		if app.IsGrant(secret) { // of elsewhere: it was renewed
+			c.say("the refresh token that was given has been used, and what the provider gave for it is not stored: "+
+				"if it takes each one once, get a new one, or sign in with kimbap link %s --client FILE", runtime.Quote(name))
+		}
 		return linked, err
 	}
 	switch a.SignIns().GiveBackNew(ctx, s, secret) {

@@ -53,6 +53,9 @@ const (
 	GrantAlive = connector.Alive
 )
 
+// IsGrant reports whether a key is a grant of a provider.
+func IsGrant(secret runtime.Secret) bool { return connector.IsGrant(secret) }
+
 // Known is an error where no service of that name is installed or in the catalogue.
 func (a *App) Known(name string) error {
 	if _, ok := a.Services().Service(name); ok {

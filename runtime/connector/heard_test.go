@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // leave ends ctx while the provider is at its answer, and has it answer then.
@@ -59,6 +61,18 @@ func TestAGrantThatIsBeingGivenIsTaken(t *testing.T) {
 			t.Errorf("%v %v", g, err)
 		}
 	})
+}
+
+// So does somebody who leaves while a refresh token of elsewhere is exchanged: it may be good
+// once only.
+func TestARenewalThatIsBeingGivenIsTaken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, end := context.WithCancel(t.Context())
+	r.p.leave(t, end)
+	if g, err := r.Renewed(ctx, r.oauth(), desktop, runtime.NewSecret("refresh-token-zero")); err != nil || g.RefreshToken != "refresh-token-1" {
+		t.Errorf("%v %v", g, err)
+	}
 }
 
 // Who left before the browser came back has no code exchanged.

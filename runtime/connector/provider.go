@@ -52,11 +52,11 @@ func isCode(text string) bool {
 	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' })
 }
 
-// exchange has a grant renewed. A provider that gives no new refresh token leaves the old one
+// exchange has a grant renewed, as [Connector.with] or heard has its provider asked. A provider that gives no new refresh token leaves the old one
 // in force (RFC 6749 section 6).
-func (c *Connector) exchange(ctx context.Context, g *Grant) (*Grant, error) {
+func (c *Connector) exchange(asking context.Context, g *Grant) (*Grant, error) {
 	asked := c.o.Clock() // its life counts from before the answer
-	t, err := config(g).TokenSource(c.with(ctx, g), &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
+	t, err := config(g).TokenSource(asking, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
 	if err != nil {
 		return nil, told(err)
 	}

@@ -165,7 +165,7 @@ func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Cr
 	}
 	asking, cancel := context.WithTimeout(ctx, renewal) // all of it, however long others took: what is asked for must arrive
 	defer cancel()
-	next, err := c.exchange(asking, g)
+	next, err := c.exchange(c.with(asking, g), g)
 	switch {
 	case errors.Is(err, errOver):
 		return got, true, c.end(ctx, at, g, cred.Value)

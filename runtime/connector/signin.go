@@ -143,12 +143,13 @@ func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 	return &s.grant, nil
 }
 
-// Renewed is a grant for a refresh token that was got elsewhere.
+// Renewed is a grant for a refresh token that was got elsewhere. The provider is heard to the
+// end, also if ctx ends: it may take each refresh token once.
 func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, refresh runtime.Secret) (*Grant, error) {
 	s := c.start(at, who, at.Scopes)
 	s.grant.RefreshToken = refresh.Reveal()
 	c.o.Keeper.Hide(refresh)
-	g, err := c.exchange(ctx, &s.grant)
+	g, err := c.exchange(c.heard(ctx, &s.grant), &s.grant)
 	if errors.Is(err, errOver) {
 		used := notGranted("invalid_grant")
 		used.Hint = "this refresh token was used, or taken away: get a new one, or sign in with kimbap link SERVICE --client FILE"
