@@ -23,7 +23,7 @@ var lasting = regexp.MustCompile(`(?i)token|[/_.-]keys?\b|api_?key|client_secret
 	`setAdmin|setOwner|setRegular|setExpiration|setTeams|discoverab|_admins|admins\.|owners\.|PublicURL|public-key|rtm\.|connections\.open|` +
 	`usergroups.*(add|update)|teams? *$|teams/(create|update)|orgs/update|environment|deployment_protection|approve|transfer|scopes|` +
 	// What people log in with, and from where; where data goes on; what others may see.
-	`saml|scim|[/_]sso[/_]|two_factor|idp_metadata|(ip|domain)_allowlist|persona_mapping|AccessControl|IpAddress|` +
+	`saml|scim|external-groups|group-mappings|audit-log/streams|[/_]sso[/_]|two_factor|idp_metadata|(ip|domain)_allowlist|persona_mapping|AccessControl|IpAddress|` +
 	`unblock|unban|unrevoke|federation_|devices/posture|rotate_secret|client-secret|` +
 	`/forwarding/({}/)? |logpush/.*jobs|telemetry_destinations|custom-destinations|observability/destinations|event_destinations|SubscribedEvents|(Create|Update)(Event)?Subscription$|MessageSubscription|UsageTrigger|` +
 	`secure-embed|/shares\b|delegations|domains/(custom|managed)|live_inputs|livestreams|cfd_tunnel|warp_connector|(teamnet|zerotrust)/routes|share-?scope`)
