@@ -197,3 +197,14 @@ func TestWhatStartsProgramsOfAFolderIsNotLow(t *testing.T) {
 		}
 	}
 }
+
+// The answer about functions has their variables, in which people keep secrets: it is asked
+// for without them.
+func TestFunctionsAreListedWithoutTheirVariables(t *testing.T) {
+	a, _ := load(t).Action("aws.list-functions")
+	line, err := a.Command.Words(a.Params, runtime.Args{})
+	i := slices.Index(line, "--query")
+	if err != nil || i < 0 || strings.Contains(line[i+1], "Environment") || !strings.Contains(line[i+1], "FunctionName") {
+		t.Errorf("the command is %q: %v", line, err)
+	}
+}
