@@ -9,11 +9,11 @@ import (
 
 // removing finds writes that take something away by another method than DELETE.
 var removing = regexp.MustCompile(`(?i)(?:\b|_)(delete|remove|destroy|purge|revoke|kick|archive|disable|wipe|erase|terminate|suspend(ed)?|trash|prune|detach|disconnect|void|redact|obliterate)(?:\b|_)|` +
-	`/block$|(?-i:(remove|delete|revoke)[A-Z])|/mergeto/`)
+	`/block$|/deletion/|/dismissals$|(?-i:(remove|delete|revoke)[A-Z])|/mergeto/`)
 
 // little is what is put back with a click, and what only sounds like it.
 var little = regexp.MustCompile(`/api/(pins|reactions|stars)\.remove$|/active-session/kick|/feature-flags/.*/disable$|` +
-	`/archive-order$|/archive_searches$|/archives/|/default_inbox_rules/.*/disable$|/lists/.*/memberships/|/issues/archive/export$|` +
+	`/archive-order$|/deletion/requests/.*/cancel$|/archive_searches$|/archives/|/default_inbox_rules/.*/disable$|/lists/.*/memberships/|/issues/archive/export$|` +
 	`/mail_settings/bounce_purge$|/validate_archive$|/purge_build_cache$|/purge_cache$|` +
 	`/detach-from-lang-group$|/remove(CustomFieldSetting|Followers|SupportingRelationship|Item|Dependencies|Dependents|Project|Tag)$|` +
 	`/chat\.deleteScheduledMessage$|/users\.deletePhoto$|/files\.revokePublicURL$|/admin\.usergroups\.removeChannels$|/revokeChatInviteLink$|` +
