@@ -161,20 +161,22 @@ func (r *graphqlRequest) readExtensionsText(text string) {
 	r.readExtensions(extensions)
 }
 
+// readExtensions finds the hash of a persisted query. Servers differ in whether a name in
+// another case is it too, so that what they execute then is unknown.
 func (r *graphqlRequest) readExtensions(extensions any) {
 	members, ok := extensions.(map[string]any)
 	if !ok {
 		r.opaque = r.opaque || extensions != nil
 		return
 	}
-	for name, persisted := range members {
-		if !strings.EqualFold(name, "persistedQuery") || persisted == nil {
-			continue
-		}
-		fields, _ := persisted.(map[string]any)
-		hash, ok := fields["sha256Hash"].(string)
-		r.hash, r.opaque = hash, r.opaque || !ok
+	persisted, _, err := member(members, "persistedQuery", strictness{})
+	if err == nil && persisted == nil {
+		return
 	}
+	fields, _ := persisted.(map[string]any)
+	value, _, twin := member(fields, "sha256Hash", strictness{})
+	hash, ok := value.(string)
+	r.hash, r.opaque = hash, r.opaque || err != nil || twin != nil || !ok
 }
 
 // call says what the request executes.
