@@ -6,16 +6,21 @@ import (
 	"strings"
 )
 
-// guard is an action for an operation that is left out and hands out lasting
-// power, which must not be a write like any other: its method, its path and no
-// more. A segment that cannot be said is any text. It is nil for other
-// operations, and for those of another server.
+// guard stands for an operation that is left out and hands out lasting power, which
+// must not be a write like any other. It is nil for other operations, and for those
+// of another server.
 func (p *planner) guard(o *operation, name string) *action {
 	_, grants := risk(o)
-	path, _, _ := strings.Cut(o.path, "?")
-	if !grants || o.servers != nil && !p.sameServer(o.servers) || o.method == "QUERY" || o.method == http.MethodTrace || !strings.HasPrefix(path, "/") {
+	if !grants || o.servers != nil && !p.sameServer(o.servers) || o.method == "QUERY" || o.method == http.MethodTrace || !strings.HasPrefix(o.path, "/") {
 		return nil
 	}
+	return p.bare(o, name)
+}
+
+// bare is an action that is known by its method, its path and no more. A segment
+// that cannot be said is any text.
+func (p *planner) bare(o *operation, name string) *action {
+	path, _, _ := strings.Cut(o.path, "?")
 	a := &action{name: name, method: o.method, from: o, description: o.summary, risk: "critical", grants: true, guard: true}
 	if a.description == "" {
 		a.description = o.method + " " + o.path
@@ -52,6 +57,16 @@ func (p places) by(a *action) *action {
 		return have
 	}
 	return nil
+}
+
+// add gives an action its place in the file, or what it can do to the one that is there.
+func (s *service) add(a *action, taken places) {
+	if have := taken.by(a); have != nil {
+		have.worsen(a)
+		return
+	}
+	taken.take(a)
+	s.actions = append(s.actions, a)
 }
 
 func anyText(path string) string { return strings.ReplaceAll(path, ":int}", "}") }

@@ -69,17 +69,16 @@ func Import(o Options) (*Result, error) {
 		}
 		if err != nil {
 			i.skip(op.String(), err.Error())
-			if a = p.guard(op, names[op]); a == nil || taken.by(a) != nil {
+			if a = p.guard(op, names[op]); a == nil {
 				continue
 			}
 		}
-		taken.take(a)
-		s.actions = append(s.actions, a)
+		s.add(a, taken)
 	}
 	for _, what := range slices.Sorted(maps.Keys(p.lost)) {
 		i.note("%s were left out: %d", what, p.lost[what])
 	}
-	return i.settle(s)
+	return i.settle(s, p)
 }
 
 func (o *Options) refuse(err error, hint string) error {
@@ -188,7 +187,7 @@ func (i *importer) service(chosen []*operation) (*service, error) {
 
 // settle writes the file and has it judged as any service file is. What does not
 // pass is left out with the reason, until the rest does.
-func (i *importer) settle(s *service) (*Result, error) {
+func (i *importer) settle(s *service, p *planner) (*Result, error) {
 	for withWords := true; ; {
 		i.r.YAML = s.text(withWords)
 		if withWords && len(i.r.YAML) > mostText {
@@ -201,7 +200,7 @@ func (i *importer) settle(s *service) (*Result, error) {
 			break
 		}
 		var problems services.Problems
-		if !errors.As(err, &problems) || !i.drop(s, problems) {
+		if !errors.As(err, &problems) || !i.drop(s, p, problems) {
 			return nil, i.o.refuse(err, "give it another name (--name), or choose operations with --tag and --path-prefix")
 		}
 	}
@@ -223,9 +222,34 @@ func (i *importer) settle(s *service) (*Result, error) {
 // is read.
 const mostText = services.MaxFile - 1024
 
-// drop leaves out the actions that have problems. It reports whether there were
-// any.
-func (i *importer) drop(s *service, problems services.Problems) bool {
+// drop leaves out the actions that have problems; those that hand out access are
+// guarded. It reports whether there were any.
+func (i *importer) drop(s *service, p *planner, problems services.Problems) bool {
+	bad := i.named(problems)
+	var guards []*action
+	before, taken := len(s.actions), places{}
+	s.actions = slices.DeleteFunc(s.actions, func(a *action) bool {
+		why, isBad := bad[a.name]
+		switch {
+		case !isBad:
+			taken.take(a)
+		case !a.guard:
+			i.skip(a.from.String(), why)
+			if a.grants {
+				guards = append(guards, p.bare(a.from, a.name))
+			}
+		}
+		return isBad
+	})
+	found := len(s.actions) < before
+	for _, a := range guards {
+		s.add(a, taken)
+	}
+	return found
+}
+
+// named finds the actions that have problems, with what is said of each first.
+func (i *importer) named(problems services.Problems) map[string]string {
 	lines := strings.Split(string(i.r.YAML), "\n")
 	bad := map[string]string{}
 	for _, p := range problems {
@@ -238,15 +262,7 @@ func (i *importer) drop(s *service, problems services.Problems) bool {
 			}
 		}
 	}
-	before := len(s.actions)
-	s.actions = slices.DeleteFunc(s.actions, func(a *action) bool {
-		why, isBad := bad[a.name]
-		if isBad && !a.guard {
-			i.skip(a.from.String(), why)
-		}
-		return isBad
-	})
-	return len(s.actions) < before
+	return bad
 }
 
 var actionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^  ([a-z][a-z0-9-]*):$`) })
