@@ -3,6 +3,7 @@ package openapi
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -74,7 +75,11 @@ func anyText(path string) string { return strings.ReplaceAll(path, ":int}", "}")
 // worsen takes on what another operation of the same place can do, as nobody can
 // tell which of the two a request is.
 func (a *action) worsen(b *action) {
+	levels := []string{"low", "medium", "high", "critical"}
+	if slices.Index(levels, b.risk) > slices.Index(levels, a.risk) {
+		a.risk = b.risk
+	}
 	if b.grants && !a.grants {
-		a.risk, a.grants, a.path = "critical", true, anyText(a.path)
+		a.grants, a.path = true, anyText(a.path)
 	}
 }

@@ -43,3 +43,13 @@ func TestWhatTheFormatRefusesIsGuarded(t *testing.T) {
 		t.Error(report)
 	}
 }
+
+// Of two operations in one place the worse one counts, as nobody can tell which is meant.
+func TestTwoOperationsOfOnePlaceAreTheWorseOne(t *testing.T) {
+	for _, paths := range []string{
+		`"/items/{id}": {"post": {"operationId": "updateItem"}}, "/items/{item}": {"post": {"operationId": "deleteItem"}}`,
+		`"/items/{id}": {"post": {"operationId": "deleteItem"}}, "/items/{item}": {"post": {"operationId": "updateItem"}}`,
+	} {
+		risks(t, paths, map[string]runtime.Risk{"/items/7": runtime.RiskHigh})
+	}
+}
