@@ -93,6 +93,10 @@ func (p *parser) conditions(op *operation, m *object, name string, in runtime.Pl
 			p.bad(c.value, "write the value itself, or \"*\" for any", "%s.%s is a fixed value and cannot name an argument", m.label(name), c.name)
 			continue
 		}
+		if in != runtime.InQuery && in != runtime.InHeader && strings.Contains(c.value.Value, "|") {
+			p.bad(c.value, "make an action for each value", "%s.%s: \"|\" joins values in a query or header only", m.label(name), c.name)
+			continue
+		}
 		value, ok := p.scalar(c.value, m.label(name)+"."+c.name)
 		if !ok {
 			continue
