@@ -140,9 +140,23 @@ func dotted(key, name string) bool {
 // name: one that ignores case, one that cuts it, or PHP, to which a dot, a blank
 // and a bracket that nothing closes are "_".
 func cutTo(key, name string) bool {
-	if key != "" && name != "" && plain(key[0]) && name[0] < 0x80 && key[0]|0x20 != name[0]|0x20 {
-		return false // so it is with most keys
+	return !otherLetter(key, name) && cutAnyTo(key, name)
+}
+
+// otherLetter reports whether a key begins with another letter than the name to every reader,
+// as most keys do, also behind what some of them pass over.
+func otherLetter(key, name string) bool {
+	if key == "" || name == "" || name[0] >= 0x80 {
+		return false
 	}
+	for plain(name[0]) && key != "" && key[0] < 0x80 && PassedOver(rune(key[0])) {
+		key = key[1:]
+	}
+	return key != "" && plain(key[0]) && key[0]|0x20 != name[0]|0x20
+}
+
+// cutAnyTo is [cutTo] for a key of any first letter.
+func cutAnyTo(key, name string) bool {
 	if end := strings.IndexByte(key, 0); end >= 0 {
 		key = key[:end]
 	}
