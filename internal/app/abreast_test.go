@@ -28,3 +28,21 @@ func TestALookThatTheStoreDidNotAnswerHasFoundNoOpenVault(t *testing.T) {
 		t.Errorf("after a look without an answer: %v", err)
 	}
 }
+
+// A key service may answer slowly, and the owner may lock the vault meanwhile.
+func TestAKeyThatIsRenewedDuringALockOpensNothing(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	serves := k.Open(t, "other") // which no watch keeps in step
+	err := app.RenewKey(serves, t.Context(), func() {
+		if _, err := k.Open(t, "").LockVault(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
+	})
+	if runtime.CodeOf(err) != runtime.CodeVaultLocked {
+		t.Errorf("renewed: %v", err)
+	}
+	if _, err := app.CredentialOf(serves, t.Context(), apptest.Secret, false); runtime.CodeOf(err) != runtime.CodeVaultLocked {
+		t.Errorf("after it: %v", err)
+	}
+}

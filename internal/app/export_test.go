@@ -6,6 +6,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/sandbox"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // KeptLock reports whether an order to lock is in force that the store does not have.
@@ -22,6 +23,24 @@ func LogOf(a *App) *LogWriter { return a.o.LogTo }
 func CredentialOf(a *App, ctx context.Context, name string, unsure bool) (runtime.Credential, error) {
 	a.unsure.Store(unsure)
 	return longLived{a}.Credential(ctx, runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+}
+
+// slowKeys is a keeper of keys that something happens beside.
+type slowKeys struct {
+	vault.KeyWrapper
+	meanwhile func()
+}
+
+func (s slowKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
+	s.meanwhile()
+	return s.KeyWrapper.Keys(ctx)
+}
+
+// RenewKey is what a request does that finds a value under another master key, while meanwhile
+// happens.
+func RenewKey(a *App, ctx context.Context, meanwhile func()) error {
+	a.wrapper = slowKeys{a.wrapper, meanwhile}
+	return a.renewKey(ctx)
 }
 
 // Watched reports whether somebody is taken to be able to answer now.

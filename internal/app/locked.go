@@ -138,7 +138,10 @@ func (a *App) renewKey(ctx context.Context) error {
 	if err := a.ordered(ctx); err != nil {
 		return err
 	}
-	return a.unlockVault(ctx)
+	if err := a.unlockVault(ctx); err != nil {
+		return err
+	}
+	return a.ordered(ctx) // the key may have been long in coming
 }
 
 // closeVault closes the vault and what was opened with it.
