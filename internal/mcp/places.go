@@ -33,10 +33,12 @@ func (s *Server) enter(ctx context.Context, r *sdk.CallToolRequest) (leave func(
 	p := &s.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= maxInFlight || p.by[owner] >= most {
-		return nil, &runtime.Error{
-			Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", min(most, p.all)), Hint: "wait for some of them to end",
+	if p.by[owner] >= most || p.all >= maxInFlight {
+		e := &runtime.Error{Code: runtime.CodeRateLimited, Msg: fmt.Sprintf("%d tools run or wait already", p.by[owner]), Hint: "wait for some of them to end"}
+		if p.by[owner] < most {
+			e.Msg, e.Hint = fmt.Sprintf("%d tools of all callers run or wait already", p.all), "try again in a moment"
 		}
+		return nil, e
 	}
 	p.all++
 	p.by[owner]++

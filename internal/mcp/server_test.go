@@ -148,6 +148,16 @@ func TestOneCallerLeavesRoomForOthers(t *testing.T) {
 	if _, err := s.enter(t.Context(), of("greedy")); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
+	for i := range maxInFlight/2 - 1 { // beside the one of other
+		if _, err := s.enter(t.Context(), of("crowd")); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	for token, want := range map[string]string{"greedy": "32 tools run or wait already", "late": "64 tools of all callers run or wait already"} {
+		if _, err := s.enter(t.Context(), of(token)); err == nil || runtime.AsError(err).Msg != want {
+			t.Errorf("%s, where there is no room: %v", token, err)
+		}
+	}
 }
 
 // A notice that nobody answers delays nothing, and ends with the server.
