@@ -210,6 +210,13 @@ func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
 	if got := send(c, admin, tag, deny); got.Status != 412 {
 		t.Errorf("an old tag: %d", got.Status)
 	}
+	newer := done.Header.Get("ETag")
+	if any, weak := send(c, admin, "*", deny), send(c, admin, "W/"+newer, deny); any.Status != 428 || weak.Status != 412 {
+		t.Errorf("any policy: %d, a weak tag: %d", any.Status, weak.Status)
+	}
+	if got := send(c, admin, tag+", "+newer, deny); got.Status != 204 {
+		t.Errorf("one of two tags: %d", got.Status)
+	}
 
 	files := apptest.New(t, apptest.Options{})
 	c = newAPI(t, files)

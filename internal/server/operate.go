@@ -196,8 +196,8 @@ func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request, a visit) erro
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != yamlType {
 		return notMedia(yamlType)
 	}
-	match := r.Header.Get("If-Match")
-	if match == "" {
+	match := strings.Join(r.Header.Values("If-Match"), ",")
+	if match == "" || strings.TrimSpace(match) == "*" { // * is of who has seen none
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPreconditionRequired, Msg: "a policy is replaced by who has seen the one that is there",
 			Hint: "send the ETag of GET /v1/policy as If-Match",
@@ -211,7 +211,7 @@ func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request, a visit) erro
 	if err != nil {
 		return err
 	}
-	if match != entityTag(before) {
+	if !names(match, entityTag(before)) {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonPreconditionFailed, Msg: "the policy is not the one that If-Match names",
 			Hint: "GET /v1/policy, look at it, and try again with its ETag",
@@ -223,6 +223,17 @@ func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request, a visit) erro
 	w.Header().Set("ETag", entityTag(after))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// names reports whether a list of tags, as in If-Match, has one, which a weak tag is not (RFC
+// 9110 section 13.1.1).
+func names(list, tag string) bool {
+	for one := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(one) == tag {
+			return true
+		}
+	}
+	return false
 }
 
 func entityTag(text []byte) string {
