@@ -245,7 +245,10 @@ func (c *cli) pendingID(f callFlags, err error) error {
 	if !f.noWait || e.Code != runtime.CodeApprovalPending {
 		return err
 	}
-	if said := c.show(map[string]any{"approval": e.ApprovalID, "request": e.RequestID}, func() { fmt.Fprintln(c.out, e.ApprovalID) }); said != nil {
+	if said := c.show(map[string]any{
+		"approval_id": e.ApprovalID, "request_id": e.RequestID,
+		"approval": e.ApprovalID, "request": e.RequestID, // as it was called before
+	}, func() { fmt.Fprintln(c.out, e.ApprovalID) }); said != nil {
 		return said
 	}
 	return err
