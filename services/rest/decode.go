@@ -157,6 +157,8 @@ type tap struct {
 	mark   int   // so many used bytes, of which at most ahead decoded bytes were still to come
 	since  int   // decoded bytes since the mark was made
 	clear  bool  // in what is decoded no credential begins
+	seen   int   // how much was used when that was last looked at
+	bulk   bool  // the last of it was asked for in one piece, as deflate asks for what is no code
 	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
 	failed error // the upstream's, or the caller's, or for want of memory
@@ -205,16 +207,20 @@ func (t *tap) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, t.held[t.used:])
-	t.used += n
+	t.used, t.bulk = t.used+n, true
 	return n, nil
 }
+
+// mostMark is how many bytes of a flush can come behind what was searched: the code of a block's
+// end, and the empty block. No other block that ends like it has room in them.
+const mostMark = 7
 
 // ReadByte implements [io.ByteReader], so that deflate reads no byte ahead. It asks for a block
 // like that, and for the sum behind the last, which may look like a flush, with Read: so what a
 // flush found given already, at the end of a window, can leave here.
 func (t *tap) ReadByte() (byte, error) {
 	for t.used == len(t.held) {
-		if t.clear && t.flushed() {
+		if t.clear && t.flushed() && t.used-t.seen <= mostMark {
 			if t.failed = t.release(t.used); t.failed != nil {
 				return 0, t.failed
 			}
@@ -223,7 +229,7 @@ func (t *tap) ReadByte() (byte, error) {
 			return 0, err
 		}
 	}
-	t.used++
+	t.used, t.bulk = t.used+1, false
 	return t.held[t.used-1], nil
 }
 
@@ -244,7 +250,7 @@ func (t *tap) Buffered() int { return len(t.held) - t.used }
 // many at the end could begin a credential.
 func (t *tap) searched(n, tail int) error {
 	t.since += n
-	t.clear = tail == 0
+	t.clear, t.seen = tail == 0, t.used
 	given := n < windowSize && (t.ahead == 0 || t.flushed()) // all that came of what was used
 	if t.clear && given {
 		return t.release(t.used)
@@ -259,10 +265,10 @@ func (t *tap) searched(n, tail int) error {
 	return err
 }
 
-// flushed reports whether deflate has given all there is in what it used: it does at the empty
-// block that a flush ends with (RFC 1951 section 3.2.4), and asks for more only then.
+// flushed reports whether what was used ends as a flush does, with an empty block (RFC 1951
+// section 3.2.4), where deflate gives all there is. Text in a block of its own can end so too.
 func (t *tap) flushed() bool {
-	return t.ahead > 0 && bytes.HasSuffix(t.held[:t.used], []byte{0, 0, 0xff, 0xff})
+	return t.ahead > 0 && t.bulk && bytes.HasSuffix(t.held[:t.used], []byte{0, 0, 0xff, 0xff})
 }
 
 // release sends the first n of the used bytes to the caller, unless the credential stands in
@@ -279,7 +285,7 @@ func (t *tap) release(n int) error {
 	}
 	err := t.x.write(t.held[:n])
 	t.held = t.held[:copy(t.held, t.held[n:])]
-	t.used, t.mark, t.since = t.used-n, 0, 0
+	t.used, t.seen, t.mark, t.since = t.used-n, max(0, t.seen-n), 0, 0
 	return err
 }
 
