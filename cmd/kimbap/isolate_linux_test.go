@@ -57,7 +57,7 @@ func TestIsolatedClientsNeedNoProxy(t *testing.T) {
 func TestAnIsolatedRunEndsWithAllOutcomes(t *testing.T) {
 	needProgram(t, installed("curl"))
 	isolated(t, func(t *testing.T, j jailed) {
-		r := j.isolate(t, "sh", "-c", "curl -sSN https://api.acme.example/stream >/dev/null & sleep 1; kill -9 $!")
+		r := j.isolate(t, "sh", "-c", "f=$(mktemp); curl -sSN https://api.acme.example/stream >$f & until test -s $f; do sleep 0.05; done; kill -9 $!; rm $f")
 		j.counted(t, r, "kimbap: 1 request, 0 denied, 0 pending\n")
 		j.gotKey(t)
 		trail := ""
