@@ -149,6 +149,9 @@ func (b *Backend) persist(ctx context.Context, call *runtime.Call, again *runtim
 
 // noTime is the end of a call whose answer asked for patience.
 func noTime(call *runtime.Call, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the caller went away before the answer was complete", Err: err}
+	}
 	return &runtime.Error{
 		Code: runtime.CodeTimeout, Msg: hostOf(call.Action.HTTP.Authorities[0]) + " asked to try again later, and the time given was over before that",
 		Hint: "give it more time, or try again later", Err: err,

@@ -120,7 +120,7 @@ func TestTheTimeEndsWithAnAnswerThatIsNotPassedOn(t *testing.T) {
 	out := &runtimetest.Responder{}
 	call := r.built("GET", &runtime.Retry{Attempts: 3, On: []int{503}})
 	_, err := r.backend.Execute(ctx, build(t, call), out)
-	if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeTimeout || out.Answer().Status != 0 {
+	if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeCanceled || out.Answer().Status != 0 {
 		t.Errorf("status %d, %v", out.Answer().Status, err)
 	}
 }
