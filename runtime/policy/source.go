@@ -44,7 +44,7 @@ func Read(path string) ([]File, error) { return readWanted(path, isPolicy) }
 func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		if _, link := os.Lstat(path); link == nil { // to what is not there: a volume that is not mounted
+		if expected(path) {
 			return nil, cannotRead(err)
 		}
 		return nil, fmt.Errorf("read policy: %w", err)
@@ -67,6 +67,21 @@ func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 		files = append(files, File{Name: name, Data: data})
 	}
 	return files, nil
+}
+
+// expected reports whether something should be at a path where nothing was found: what has come
+// meanwhile, or what a link on the way leads to, as to a volume that is not mounted.
+func expected(path string) bool {
+	if _, err := os.Lstat(path); err == nil {
+		return true
+	}
+	for up := filepath.Dir(path); up != path; path, up = up, filepath.Dir(up) {
+		if _, err := os.Lstat(up); err == nil {
+			_, err = os.Stat(up)
+			return err != nil
+		}
+	}
+	return false
 }
 
 // cannotRead says why what is there could not be read. Where a link leads to nothing, or a file

@@ -124,15 +124,19 @@ func TestWhatGoesWhileItIsReadIsNoAbsence(t *testing.T) {
 
 // A link that leads to nothing, as to a volume that is not mounted, says where the policy is.
 func TestALinkToNothingIsNoAbsence(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "policy.yaml")
+	folder := t.TempDir()
+	path := filepath.Join(folder, "policies", "policy.yaml")
 	if _, err := policy.Load(path, nil); err != nil {
 		t.Error(err)
 	}
-	if err := os.Symlink(filepath.Join("volume", "policy.yaml"), path); err != nil {
-		t.Fatal(err)
-	}
-	if p, err := policy.Load(path, nil); err == nil {
-		t.Errorf("%v", p)
+	for _, link := range []string{filepath.Dir(path), filepath.Join(folder, "policy.yaml")} {
+		if err := os.Symlink("volume", link); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := policy.Load(path, nil); err == nil {
+			t.Errorf("%s: %v", link, p)
+		}
+		path = filepath.Join(folder, "policy.yaml")
 	}
 }
 
