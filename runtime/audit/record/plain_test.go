@@ -63,3 +63,16 @@ func TestNothingUnmaskedMovesUpBehindMasked(t *testing.T) {
 		}
 	}
 }
+
+// The length that is noted is that of the whole, once.
+func TestTheLengthOfAMaskedTextIsNotedOnce(t *testing.T) {
+	const word = "Unusual-Value-77"
+	for _, text := range []string{word + strings.Repeat(" x", 2500), strings.Repeat("x ", 1020) + word + strings.Repeat(" y", 1472), strings.Repeat("é", 2500)} {
+		r := audittest.Record("req_1")
+		r.Action, r.Args = action(), runtime.Args{"page": text}
+		line, _ := written(t, holding(word), r)
+		if note := fmt.Sprintf("…(%d bytes)", len(text)); strings.Contains(line, "Unusual") || strings.Count(line, "bytes)") != 1 || !strings.Contains(line, note) {
+			t.Errorf("of %d bytes: recorded %s", len(text), line)
+		}
+	}
+}

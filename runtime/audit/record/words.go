@@ -107,15 +107,16 @@ func (c *cover) covered() string {
 	if c.done == 0 {
 		return c.text
 	}
-	seen := max(c.done, min(len(c.text), maxText))
-	for seen > c.done && seen < len(c.text) && !utf8.RuneStart(c.text[seen]) {
-		seen--
+	if len(c.text) <= maxText {
+		return c.out.String() + c.text[c.done:]
 	}
-	c.out.WriteString(c.text[c.done:seen])
-	if seen < len(c.text) {
-		c.out.WriteString("…(" + strconv.Itoa(len(c.text)) + " bytes)")
+	note := "…(" + strconv.Itoa(len(c.text)) + " bytes)"
+	seen := c.out.String() + c.text[c.done:max(c.done, maxText)]
+	cut := min(len(seen), maxText-len(note)) // so that a record leaves the note whole
+	for cut > 0 && cut < len(seen) && !utf8.RuneStart(seen[cut]) {
+		cut--
 	}
-	return c.out.String()
+	return seen[:cut] + note
 }
 
 // secret judges one word.
