@@ -76,14 +76,16 @@ func unbound(name string) bool {
 }
 
 // passing reports fields that a yes for longer than once is not bound to: beside those of
-// unbound, what clients make anew for each body, time, try or trace. With them it would
-// hold for nothing.
+// unbound, what clients make anew for each body or part of one, time, try or trace, and
+// conditions, which can only keep a request from being done. With them it would hold for nothing.
 func passing(name string) bool {
 	if unbound(name) {
 		return true
 	}
 	switch name = strings.ToLower(name); name {
-	case "content-type", "content-encoding", "content-md5", "content-digest", "repr-digest", "digest", "transfer-encoding", "trailer",
+	case "content-type", "content-encoding", "content-range", "content-md5", "content-digest", "repr-digest", "digest", "transfer-encoding", "trailer",
+		"range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "sec-websocket-key", "x-amz-decoded-content-length",
+		"x-goog-api-client", "x-goog-gcs-idempotency-token", "client-request-id", "paypal-request-id",
 		"grpc-encoding", "grpc-timeout", "grpc-trace-bin", "x-amz-content-sha256", "x-amz-date", "x-ms-date", "x-goog-hash",
 		"amz-sdk-invocation-id", "amz-sdk-request", "request-id", "correlation-id", "x-ms-client-request-id", "x-trace-id",
 		"b3", "uber-trace-id", "newrelic", "elastic-apm-traceparent":

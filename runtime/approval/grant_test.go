@@ -106,7 +106,8 @@ func TestAYesForAWhileIsForItsHeaderFields(t *testing.T) {
 	if _, err := d.yes(t, d.ask(t, sent("one", "Idempotency-Key", "k1", "Traceparent", "00-1")), approval.Yes{For: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	again := sent("two", "Idempotency-Key", "k2", "Traceparent", "00-2", "X-Amz-Date", "20300101T000000Z", "Content-Md5", "x", "Content-Encoding", "gzip")
+	again := sent("two", "Idempotency-Key", "k2", "Traceparent", "00-2", "X-Amz-Date", "20300101T000000Z", "Content-Md5", "x", "Content-Encoding", "gzip",
+		"X-Goog-Api-Client", "gl-go gccl-invocation-id/1", "X-Goog-Gcs-Idempotency-Token", "1", "Content-Range", "bytes 0-1/9", "If-Match", `"1"`, "Client-Request-Id", "1")
 	if _, err := d.Await(t.Context(), again, asked()); err != nil {
 		t.Errorf("the same account: %v", err)
 	}
