@@ -155,7 +155,7 @@ func serviceAction(r *http.Request) string {
 // detachedFor is how long what goes on without its caller may take: the longest wait for a
 // person, and what is done after it. A key is kept for longer, so that nothing is begun again
 // under it that has not ended.
-const detachedFor = keptFor - maxWait
+const detachedFor = 2 * maxWait
 
 // detached is a context that the caller's leaving does not end, for at most detachedFor.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
