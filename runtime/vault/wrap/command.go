@@ -101,6 +101,8 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 		return nil, ctx.Err()
 	case out.left < 0:
 		return nil, fmt.Errorf("it printed more than %d bytes", maxOutput)
+	case errors.Is(err, exec.ErrWaitDelay) && !bytes.HasSuffix(out.data.Bytes(), []byte("\n")):
+		return nil, errors.New("it ended, and a program that it started may be in the middle of a line")
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // that one ended well, and a helper of it stays
 		return nil, err
 	}

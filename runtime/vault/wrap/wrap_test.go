@@ -65,13 +65,17 @@ func program(how string, args []string) int {
 		}
 	case "hangs":
 		time.Sleep(time.Hour)
-	case "leaves": // a helper that goes on, with our stdout
+	case "leaves", "breaks off": // a helper that goes on, with our stdout
 		left := exec.Command(os.Args[0])
 		left.Env, left.Stdout = []string{"WRAP_TEST_PROGRAM=hangs"}, os.Stdout
 		if left.Start() != nil {
 			return 1
 		}
-		fmt.Fprintln(os.Stdout, "the-fetched-value")
+		text := "the-fetched-value\n"
+		if os.Getenv("WRAP_TEST_PROGRAM") == "breaks off" {
+			text = "the-fet" // and the helper would say the rest
+		}
+		fmt.Fprint(os.Stdout, text)
 		if to := os.Getenv("WRAP_TEST_LEFT"); to != "" {
 			_ = os.WriteFile(to, []byte(strconv.Itoa(left.Process.Pid)), 0o600)
 		}
@@ -259,17 +263,24 @@ func TestCommandsSeeNoKeyInArgumentsAndEnvironment(t *testing.T) {
 func TestACommandThatLeavesAHelperBehind(t *testing.T) {
 	pid := filepath.Join(t.TempDir(), "pid")
 	t.Cleanup(func() {
-		text, _ := os.ReadFile(pid)
-		if n, err := strconv.Atoi(string(text)); err == nil {
-			if left, err := os.FindProcess(n); err == nil {
-				_ = left.Kill()
+		for _, how := range []string{"leaves", "breaks off"} {
+			text, _ := os.ReadFile(pid + how)
+			if n, err := strconv.Atoi(string(text)); err == nil {
+				if left, err := os.FindProcess(n); err == nil {
+					_ = left.Kill()
+				}
 			}
 		}
 	})
-	c := wrap.Commands{Env: self("leaves", "WRAP_TEST_LEFT="+pid), Timeout: time.Minute}
-	v, err := c.Fetch(t.Context(), vault.Reference{Command: []string{os.Args[0]}, Env: []string{"WRAP_TEST_PROGRAM", "WRAP_TEST_LEFT"}})
-	if err != nil || v.Reveal() != "the-fetched-value" {
+	fetch := func(how string) (runtime.Secret, error) {
+		c := wrap.Commands{Env: self(how, "WRAP_TEST_LEFT="+pid+how), Timeout: time.Minute}
+		return c.Fetch(t.Context(), vault.Reference{Command: []string{os.Args[0]}, Env: []string{"WRAP_TEST_PROGRAM", "WRAP_TEST_LEFT"}})
+	}
+	if v, err := fetch("leaves"); err != nil || v.Reveal() != "the-fetched-value" {
 		t.Errorf("%q, %v", v.Reveal(), err)
+	}
+	if v, err := fetch("breaks off"); err == nil || !v.Empty() {
+		t.Errorf("of a line in its middle: %q, %v", v.Reveal(), err)
 	}
 }
 
