@@ -98,7 +98,8 @@ func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
 }
 
 // Clients of S3 show the Code and Message of its XML, and of any other answer the status:
-// minio-go says "Access Denied", as if the store had refused.
+// minio-go says "Access Denied", as if the store had refused. Those of other APIs of AWS that
+// speak XML say that what is no XML cannot be parsed.
 func TestARefusalIsReadByClientsOfAWS(t *testing.T) {
 	const (
 		message = "<Code>forbidden</Code><Message>kimbap: no &lt;b&gt; &amp; no (ask)</Message>"

@@ -140,7 +140,7 @@ func accepting(id string, yes app.Yes) string {
 // says no, nothing is accepted either: who is asked for both and does one leaves a request
 // that is decided, and the other cannot be had any more.
 func (c *cli) agreesTo(ctx context.Context, id, rule, before string, yes app.Yes, a *app.App) error {
-	c.say("the rule for %s, right before %s, or as the last where that rule is not in it:\n  - %s", a.PolicyFile(), printable(before), rule)
+	c.say("the rule for %s, right before %s, or last if the file has no such rule:\n  - %s", a.PolicyFile(), printable(before), rule)
 	if c.yes {
 		return nil
 	}

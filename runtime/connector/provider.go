@@ -52,8 +52,8 @@ func isCode(text string) bool {
 	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' })
 }
 
-// exchange has a grant renewed, as [Connector.with] or heard has its provider asked. A provider that gives no new refresh token leaves the old one
-// in force (RFC 6749 section 6).
+// exchange has a grant renewed; asking is made by [Connector.with] or heard. A provider that
+// gives no new refresh token leaves the old one in force (RFC 6749 section 6).
 func (c *Connector) exchange(asking context.Context, g *Grant) (*Grant, error) {
 	asked := c.o.Clock() // its life counts from before the answer
 	t, err := config(g).TokenSource(asking, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()

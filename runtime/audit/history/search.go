@@ -39,7 +39,7 @@ type Index interface {
 const batchSize = 500
 
 // errAnother is an index that was of another ledger, or of records that a power cut has taken.
-var errAnother = errors.New("the index held records that the ledger has not: it begins anew")
+var errAnother = errors.New("the index held records that the ledger has not: they are dropped")
 
 // Reindex adds to the index what the ledger has and it has not. To rebuild an
 // index, reset it first. It fails, and what it has of a slot is dropped, where the ledger does
