@@ -7,22 +7,27 @@ import (
 	"strings"
 )
 
-// guard stands for an operation that is left out and hands out lasting power, which
-// must not be a write like any other. It is nil for other operations, and for those
-// of another server.
+// beyond reports whether what is left out could do more than the catch-all says that takes
+// its place: hand out lasting power, or what is high risk by another method than DELETE.
+func beyond(method, level string, grants bool) bool {
+	return grants || level == "high" && method != http.MethodDelete
+}
+
+// guard stands for an operation that is left out and is [beyond] the catch-all. It is nil
+// for other operations, and for those of another server.
 func (p *planner) guard(o *operation, name string) *action {
-	_, grants := risk(o)
-	if !grants || o.servers != nil && !p.sameServer(o.servers) || o.method == "QUERY" || o.method == http.MethodTrace || !strings.HasPrefix(o.path, "/") {
+	level, grants := risk(o)
+	if !beyond(o.method, level, grants) || o.servers != nil && !p.sameServer(o.servers) || o.method == "QUERY" || o.method == http.MethodTrace || !strings.HasPrefix(o.path, "/") {
 		return nil
 	}
-	return p.bare(o, name)
+	return p.bare(o, name, level, grants)
 }
 
 // bare is an action that is known by its method, its path and no more. A segment
 // that cannot be said is any text.
-func (p *planner) bare(o *operation, name string) *action {
+func (p *planner) bare(o *operation, name, level string, grants bool) *action {
 	path, _, _ := strings.Cut(o.path, "?")
-	a := &action{name: name, method: o.method, from: o, description: o.summary, risk: "critical", grants: true, guard: true}
+	a := &action{name: name, method: o.method, from: o, description: o.summary, risk: level, grants: grants, guard: true}
 	if a.description == "" {
 		a.description = o.method + " " + o.path
 	}

@@ -49,7 +49,19 @@ func TestTwoOperationsOfOnePlaceAreTheWorseOne(t *testing.T) {
 	for _, paths := range []string{
 		`"/items/{id}": {"post": {"operationId": "updateItem"}}, "/items/{item}": {"post": {"operationId": "deleteItem"}}`,
 		`"/items/{id}": {"post": {"operationId": "deleteItem"}}, "/items/{item}": {"post": {"operationId": "updateItem"}}`,
+		`"/items/{id}": {"post": {"operationId": "updateItem", ` + noBounds + `}}, "/items/{item}": {"post": {"operationId": "deleteItem"}}`,
+		`"/items/{id}": {"post": {"operationId": "updateItem"}}, "/items/{item}": {"post": {"operationId": "deleteItem", "parameters": [{"$ref": "#/none"}]}}`,
 	} {
 		risks(t, paths, map[string]runtime.Risk{"/items/7": runtime.RiskHigh})
+	}
+}
+
+// What deletes by a POST and cannot be imported is no write like any other.
+func TestWhatDeletesAndIsLeftOutIsGuarded(t *testing.T) {
+	r := risks(t, `"/a/removeAll": {"post": {`+noBounds+`}}, "/b/removeAll": {"post": {"parameters": [{"$ref": "#/none"}]}}, "/c": {"post": {`+noBounds+`}}`, map[string]runtime.Risk{
+		"/a/removeAll": runtime.RiskHigh, "/b/removeAll": runtime.RiskHigh, "/c": runtime.RiskMedium,
+	})
+	if r.Imported != 0 || len(r.Skipped) != 3 || len(r.Grants) != 0 {
+		t.Error(r.Report())
 	}
 }

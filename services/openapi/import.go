@@ -222,8 +222,8 @@ func (i *importer) settle(s *service, p *planner) (*Result, error) {
 // is read.
 const mostText = services.MaxFile - 1024
 
-// drop leaves out the actions that have problems; those that hand out access are
-// guarded. It reports whether there were any.
+// drop leaves out the actions that have problems; those that are [beyond] the
+// catch-alls are guarded. It reports whether there were any.
 func (i *importer) drop(s *service, p *planner, problems services.Problems) bool {
 	bad := i.named(problems)
 	var guards []*action
@@ -235,8 +235,8 @@ func (i *importer) drop(s *service, p *planner, problems services.Problems) bool
 			taken.take(a)
 		case !a.guard:
 			i.skip(a.from.String(), why)
-			if a.grants {
-				guards = append(guards, p.bare(a.from, a.name))
+			if beyond(a.method, a.risk, a.grants) {
+				guards = append(guards, p.bare(a.from, a.name, a.risk, a.grants))
 			}
 		}
 		return isBad
