@@ -18,7 +18,8 @@ type FileCover struct {
 
 // CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when another file
 // takes the name; one over the folder stays. So the folder is covered where the file has
-// one of its own, and for a link that of what it leads to as well.
+// one of its own, and for a link that of what it leads to as well. What is open already is
+// covered by the name that its file has: in the process that covers, the handle is another.
 func (e Environment) CoverOf(file, homeDir string) FileCover {
 	c := FileCover{File: file, Whole: true}
 	if IsHandle(file) && !Reread(file) {
@@ -29,6 +30,11 @@ func (e Environment) CoverOf(file, homeDir string) FileCover {
 	names := []string{file}
 	real, err := filepath.EvalSymlinks(file)
 	switch info, gone := os.Stat(file); {
+	case IsHandle(file):
+		if now, rerr := os.Stat(real); gone != nil || rerr != nil || !os.SameFile(info, now) {
+			return c // as of a here-document, whose file has no name any more
+		}
+		names = []string{real}
 	case err == nil && real != filepath.Clean(file):
 		names = []string{real, file} // below the cover of the second the first is not found
 	case err != nil && gone == nil && info.Mode()&os.ModeNamedPipe != 0:
