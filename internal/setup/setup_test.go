@@ -134,3 +134,23 @@ func TestWhatIsWrittenAtOnceIsRemembered(t *testing.T) {
 		t.Errorf("the book has %d of 8, %v", len(left), err)
 	}
 }
+
+// The folder of a skill is kimbap's and goes with it; a project may have the same name.
+func TestAProjectOfKimbapsNameStays(t *testing.T) {
+	for name, want := range map[string]bool{"agents.md": true, "skill": false} {
+		m, _, vars := machine(t)
+		m.Dir = filepath.Join(m.User, "kimbap")
+		kinds, err := m.Kinds([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := m.Plan(kinds, vars)
+		apply(t, m, changes, err)
+		changes, err = m.Removal(nil)
+		apply(t, m, changes, err)
+		folder := filepath.Dir(kinds[0].Path(m.User, m.Dir))
+		if _, err := os.Stat(folder); (err == nil) != want || filepath.Base(folder) != "kimbap" {
+			t.Errorf("%s: %s is left: %v", name, folder, err == nil)
+		}
+	}
+}

@@ -122,14 +122,14 @@ func readText(path string) (text string, there bool, err error) {
 }
 
 // writeText replaces a file's text, through a link and with the mode it has, or
-// removes the file, and with it a folder that held nothing else and has kimbap's name.
+// removes the file, and with that of a skill its folder, if it held nothing else.
 func writeText(path, text string, remove bool) error {
 	if remove {
 		err := os.Remove(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if folder := filepath.Dir(path); err == nil && filepath.Base(folder) == "kimbap" {
+		if folder, file := filepath.Split(path); err == nil && file == "SKILL.md" && filepath.Base(folder) == "kimbap" {
 			_ = os.Remove(folder) // with a file of the user's it stays
 		}
 		return err
