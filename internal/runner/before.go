@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"net/url"
 	goruntime "runtime"
 	"slices"
@@ -80,17 +81,49 @@ func Before(p Place, env map[string]string) (kept map[string]string, withheld []
 
 // Theirs are the variables of a place that in env have a value of the user's own, so that
 // they stay when the others are taken back. Where the variables were taken, what was kept
-// then says what the user's own is.
+// then says what the user's own is; where nothing was kept, as by who takes them as JSON, they
+// may have led to a proxy of ours that has another port by now.
 func Theirs(p Place, env map[string]string) (names []string) {
 	if Kept(env) != nil {
 		return nil
 	}
+	led := slices.ContainsFunc(proxyNames, func(name string) bool { return ourProxy(p, env, valueOf(name, env)) })
 	for _, v := range Variables(p) {
-		if value := valueOf(v.Name, env); !slices.Contains([]string{"", v.Value, p.CA, p.Bundle}, value) {
+		value, ours := valueOf(v.Name, env), false
+		switch {
+		case slices.Contains(proxyNames, v.Name):
+			ours = ourProxy(p, env, value)
+		case strings.EqualFold(v.Name, "NO_PROXY"):
+			ours = led && !slices.ContainsFunc(strings.Split(value, ","), func(host string) bool { return !slices.Contains(keptOff, host) })
+		case v.Name == javaVar:
+			ours = ourJavaArgs().MatchString(value)
+		}
+		if !ours && !slices.Contains([]string{"", v.Value, p.CA, p.Bundle}, value) {
 			names = append(names, v.Name)
 		}
 	}
 	return names
+}
+
+// ourProxy reports whether a proxy in env is surely one that kimbap has put there: it has our
+// user, or is that of the place or of our options for Java beside it, or is on this machine
+// beside a certificate of ours.
+func ourProxy(p Place, env map[string]string, proxy string) bool {
+	u, err := url.Parse(proxy)
+	switch {
+	case proxy == "":
+		return false
+	case proxy == p.Proxy, strings.Contains(valueOf(javaVar, env), "/"+javaArgs(proxy)+`"`):
+		return true
+	case err != nil:
+		return false
+	}
+	addr, _ := netip.ParseAddr(u.Hostname())
+	here := u.Hostname() == "localhost" || addr.IsLoopback()
+	return u.User.Username() == proxyUser || here && slices.ContainsFunc(slices.Concat(replacing, adding), func(name string) bool {
+		value := valueOf(name, env)
+		return value != "" && (value == p.CA || value == p.Bundle)
+	})
 }
 
 // valueOf is the value of a variable, which on Windows has one name in small and large letters.

@@ -78,11 +78,14 @@ func RootVariables() (replace, add []string) { return slices.Clone(replacing), s
 // socketVar tells a program of a run where it can ask kimbap itself.
 const socketVar = "KIMBAP_SOCKET"
 
+// keptOff are the hosts that a client reaches without the proxy. Patterns such as *.local
+// work in Go alone, so there are none.
+var keptOff = []string{"localhost", "127.0.0.1", "::1"}
+
 // noProxy keeps a client's own loopback traffic to itself, but for the hosts that
-// services own. Patterns such as *.local work in Go alone, so there are none.
+// services own.
 func (p Place) noProxy() []string {
-	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	return slices.DeleteFunc(hosts, func(host string) bool { return slices.Contains(p.Served, host) })
+	return slices.DeleteFunc(slices.Clone(keptOff), func(host string) bool { return slices.Contains(p.Served, host) })
 }
 
 // Variables returns what a client needs in its environment, in a stable order.

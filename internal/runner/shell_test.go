@@ -202,6 +202,38 @@ func TestUnsetLeavesWhatIsNotOurs(t *testing.T) {
 	}
 }
 
+// A shell that took them as JSON or as a file keeps nothing, and the proxy may be another by
+// then: what had led to it goes all the same, and its client finds a way out again.
+func TestUnsetTakesBackAnotherProxyOfOurs(t *testing.T) {
+	p := Place{Proxy: "http://127.0.0.1:1", CA: "/ca", Bundle: "/bundle", Settings: "/clients", Served: []string{"127.0.0.1"}}
+	taken := func(proxy, own string) map[string]string {
+		env := map[string]string{}
+		for _, v := range Variables(Place{Proxy: proxy, CA: p.CA, Bundle: p.Bundle, Settings: p.Settings, Own: map[string]string{javaVar: own}}) {
+			env[v.Name] = v.Value
+		}
+		return env
+	}
+	for _, proxy := range []string{"http://127.0.0.1:2", ProxyURL("127.0.0.1:1", "token"), "http://proxy.example:7788"} {
+		if theirs := Theirs(p, taken(proxy, "-Dmine=1")); len(theirs) > 0 {
+			t.Errorf("%s: left %q", proxy, theirs)
+		}
+	}
+	for name, c := range map[string]struct {
+		set  map[string]string
+		want []string
+	}{
+		"no certificate of ours": {map[string]string{"HTTPS_PROXY": "http://127.0.0.1:3128", "NO_PROXY": "localhost"}, []string{"HTTPS_PROXY", "NO_PROXY"}},
+		"kimbap's user alone":    {map[string]string{"HTTPS_PROXY": "http://kimbap:token@10.0.0.5:2", "NO_PROXY": "localhost"}, nil},
+		"ours beside another":    {map[string]string{"HTTPS_PROXY": "http://[::1]:2", "SSL_CERT_FILE": "/bundle", "ALL_PROXY": "http://corp.example:3128"}, []string{"ALL_PROXY"}},
+		"hosts of the user's":    {map[string]string{"HTTPS_PROXY": "http://localhost:2", "DENO_CERT": "/ca", "no_proxy": "localhost,.corp.example"}, []string{"no_proxy"}},
+		"options of the user's":  {map[string]string{"HTTPS_PROXY": p.Proxy, "JDK_JAVA_OPTIONS": "-Dmine=1"}, []string{"JDK_JAVA_OPTIONS"}},
+	} {
+		if got := Theirs(p, c.set); !slices.Equal(got, c.want) {
+			t.Errorf("%s: left %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // The placeholders that a shell was given are known of it as long as it has them: kimbap may
 // have forgotten their services by then.
 func TestShellKeepsWhichPlaceholdersItWasGiven(t *testing.T) {
