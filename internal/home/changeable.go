@@ -8,15 +8,18 @@ import (
 
 // Changeable reports whether a program of this user that does not see the home can change a
 // file, or one of a folder, all the same: what it leads to lies outside, and not where only
-// another user can write.
+// another user can write. What is not there counts as the folder in which it can be made.
 func (f Folder) Changeable(path string) (found bool) {
-	names := []string{path}
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		names = append(names, real)
-	}
 	home, err := os.Stat(f.Dir)
 	if err != nil {
 		return false
+	}
+	names := []string{path}
+	switch real, there := reached(path); {
+	case !there && !LiesIn(real, home) && changeable(real):
+		return true
+	case there && real != path:
+		names = append(names, real)
 	}
 	for _, name := range names {
 		if LiesIn(filepath.Dir(name), home) {
@@ -31,6 +34,30 @@ func (f Folder) Changeable(path string) (found bool) {
 		})
 	}
 	return found
+}
+
+// mostLinks is how many links and missing names of one path are followed.
+const mostLinks = 255
+
+// reached is what a path leads to, or, where that is not there, the nearest folder that is.
+func reached(path string) (real string, there bool) {
+	there = true
+	for range mostLinks {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return real, there
+		}
+		to, err := os.Readlink(path)
+		switch {
+		case err != nil:
+			path, there = filepath.Dir(path), false
+		case filepath.IsAbs(to):
+			path = to
+		default:
+			path = filepath.Join(filepath.Dir(path), to)
+		}
+	}
+	return path, false
 }
 
 // LiesIn reports whether a path is a folder or in it.

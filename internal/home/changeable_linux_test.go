@@ -9,7 +9,8 @@ import (
 )
 
 // Whoever can write the policy decides, so a program must not be able to: neither its file
-// nor a folder above it, unless all of that is in the home, which the program does not see.
+// nor a folder above it, unless all of that is in the home, which the program does not see. A
+// file that is not there rules once it is made.
 func TestWhatAProgramOfTheUserCanChange(t *testing.T) {
 	if os.Getuid() == 0 { // root can change everything
 		dir := t.TempDir()
@@ -52,7 +53,8 @@ func TestWhatAProgramOfTheUserCanChange(t *testing.T) {
 	for path, want := range map[string]bool{
 		own: true, filepath.Dir(own): true, inside: false, link("home/led", own): true, link("led", inside): true,
 		"/etc/passwd": false, "/etc": false, link("away", "/etc/passwd"): true, link("home/away", "/etc/passwd"): false,
-		filepath.Join(dir, "none"): false,
+		filepath.Join(dir, "none"): true, filepath.Join(dir, "repo/none/none"): true, link("home/nowhere", filepath.Join(dir, "none")): true,
+		filepath.Join(dir, "home/none"): false, "/etc/none": false, "/etc/none/none": false, link("home/none-away", "/etc/none"): false,
 	} {
 		if got := f.Changeable(path); got != want {
 			t.Errorf("%s: %v", path, got)
