@@ -163,7 +163,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	options.GitHosts = outfit.GitHosts(a.Services().Service, linked)
 	if !o.NoCover {
 		options.Cover = a.covers(home)
-		a.warnRules(o.Say)
+		options.Covered = func() { a.warnRules(o.Say) }
 	}
 	if o.Isolate {
 		options.Isolate = &runner.Isolation{

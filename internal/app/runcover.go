@@ -34,7 +34,8 @@ func (a *App) covers(home string) []string {
 
 // warnRules says which rules a program of a run could rewrite: it is of the same user, and
 // they are outside of the home. A mount of them that cannot be written would not hold, since
-// a folder above can be renamed.
+// a folder above can be renamed. Of a program that is not covered this is not said: it could
+// do so in the home too.
 func (a *App) warnRules(say func(string)) {
 	policy := a.config.Current().Policy
 	for _, path := range []string{cmp.Or(policy.Path, a.home.Policy()), policy.Tenants} {

@@ -68,6 +68,9 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	line, _ := bufio.NewReader(read).ReadString('\n')
 	line = strings.TrimSuffix(line, "\n")
 	if line == started {
+		if o.Covered != nil {
+			o.Covered()
+		}
 		return o.Signals.wait(outer)
 	}
 	_ = outer.Wait()

@@ -180,6 +180,28 @@ func TestRunWithoutNamespaces(t *testing.T) {
 	}
 }
 
+// What holds of a program that is covered is said of no other.
+func TestOnlyACoverThatHoldsIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		self []string
+		want int
+	}{"covered": {nil, 1}, "refused": {[]string{"sh", "-c", "echo 'cover: no mounts here' >&3"}, 0}, "failed": {[]string{"false"}, 0}} {
+		told := 0
+		r := run(t, secretFolder(t), func(o *Options) {
+			o.Covered = func() { told++ }
+			if c.self != nil {
+				o.Self = c.self
+			}
+		}, "true")
+		if name == "covered" {
+			mustCover(t, r)
+		}
+		if told != c.want {
+			t.Errorf("%s: told %d times", name, told)
+		}
+	}
+}
+
 // Where a system lets us cover and it went wrong all the same, nothing is started: what
 // an earlier program has left running may have ended the covering process, or hold all
 // the namespaces there are.

@@ -29,6 +29,7 @@ type Options struct {
 	GitHosts    []string          // hosts where git must not bring its own credential
 	Cover       []string          // folders and files that the program must not see
 	Apart       bool              // out of sight of this process, also where nothing is to be covered
+	Covered     func()            // called as soon as a program runs that all of Cover is covered from; may be nil
 	Bare        func()            // called before a program is started that nothing is covered from; may be nil
 	Self        []string          // command that leads to [Covered], for covering
 	Signals     *Signals          // that were caught before; nil: they are caught from here on
