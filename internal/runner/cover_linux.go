@@ -41,7 +41,7 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 	outer, err := covering(o, program(), write)
 	if err != nil {
 		write.Close()
-		return 0, &cannotCover{err.Error(), false}
+		return 0, &cannotCover{err.Error(), errors.Is(err, errNoMaps)}
 	}
 	var jail *jail
 	if o.Isolate != nil {
@@ -105,6 +105,7 @@ func refuses(err error) bool {
 	}
 	for _, of := range []error{
 		syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.ENODEV, syscall.EUSERS,
+		errNoMaps,
 	} {
 		if errors.Is(err, of) {
 			return true

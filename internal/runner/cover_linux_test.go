@@ -308,6 +308,24 @@ func TestCoverInAContainerOfAUser(t *testing.T) {
 	})
 }
 
+// Without /proc, as in a chroot, no namespace can be given its users: root is told so as
+// others are, and the program runs.
+func TestRootWithoutProc(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := secretFolder(t)
+	out, err := inContainer(t, "-Urm", "sh", "-c", `mount -t tmpfs none /proc && exec "$0" "$@"`, self, "_run", folder, "sh", "-c", "echo ran; exit 4")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.Contains(out, "said: "+folder+" is not covered, the program could read it: ") || !strings.HasSuffix(out, "ran\n") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := ranges(filepath.Join(folder, "uid_map")); !refuses(err) {
+		t.Errorf("a process that covers would refuse the run: %v", err)
+	}
+}
+
 // inContainer runs a command as root of a namespace, with this program as its file 3.
 func inContainer(t *testing.T, args ...string) (string, error) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -30,9 +31,15 @@ func mapIDs(attr *syscall.SysProcAttr, here, there ids, root bool) (err error) {
 	return nil
 }
 
+// errNoMaps is how a system without /proc, or without namespaces of users, shows no ids.
+var errNoMaps = errors.New("no namespace can be given its users")
+
 // ranges reads the ids of this namespace, each as itself.
 func ranges(file string) (out []syscall.SysProcIDMap, err error) {
 	data, err := os.ReadFile(file)
+	if errors.Is(err, syscall.ENOENT) {
+		return nil, fmt.Errorf("%w: %w", errNoMaps, err)
+	}
 	if err != nil {
 		return nil, err
 	}
