@@ -20,6 +20,12 @@ const goodbye = 5 * time.Second
 // does not read is in the state of one whose buffers an answer has filled to the byte.
 func newPipedRig(t *testing.T, change func(*Options, *stages)) (r *rig, piped func(lent bool) *client) {
 	t.Helper()
+	return newPairedRig(t, net.Pipe, change)
+}
+
+// newPairedRig is a rig that is given connections of its own, by paired.
+func newPairedRig(t *testing.T, pair func() (ours, theirs net.Conn), change func(*Options, *stages)) (r *rig, paired func(lent bool) *client) {
+	t.Helper()
 	r = newRig(t, func(o *Options, st *stages) {
 		o.Limits.DrainTimeout = time.Second
 		o.Peer = func(net.Conn) runtime.Peer { return runtime.Peer{Known: true, Owner: true} }
@@ -39,7 +45,7 @@ func newPipedRig(t *testing.T, change func(*Options, *stages)) (r *rig, piped fu
 	go func() { served <- r.server.serve(ln) }()
 	t.Cleanup(func() { _ = r.server.Shutdown(context.Background()); <-served })
 	return r, func(lent bool) *client {
-		ours, theirs := net.Pipe()
+		ours, theirs := pair()
 		t.Cleanup(func() { _ = theirs.Close() })
 		c := &client{t: t, Conn: theirs, br: bufio.NewReader(theirs)}
 		if !lent {
@@ -140,5 +146,80 @@ func TestAFallenTunnelWaitsForNoGoodbye(t *testing.T) {
 	}
 	if took := time.Since(begun); took > goodbye {
 		t.Errorf("the ends took %v", took)
+	}
+}
+
+// socketPair makes both ends of a connection that can be reset.
+func socketPair(t *testing.T) (pair func() (ours, theirs net.Conn)) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return func() (ours, theirs net.Conn) {
+		theirs, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, err = ln.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		return ours, theirs
+	}
+}
+
+// ending reads to the end and tells how that came.
+func (c *client) ending(ends chan<- error) {
+	_, err := io.ReadAll(c.br)
+	ends <- err
+}
+
+// A drain resets no raw tunnel that is quiet, nor one that its client has half ended: a
+// reset takes from a program what it has not read yet.
+func TestADrainResetsNoQuietTunnel(t *testing.T) {
+	r, paired := newPairedRig(t, socketPair(t), func(o *Options, _ *stages) { o.Limits.DrainTimeout = patience })
+	over := make(chan struct{})
+	defer close(over)
+	ends, halved := make(chan error, 8), make(chan struct{}, 8)
+	r.upstream("other.test:80", func(_ net.Conn, br *bufio.Reader) {
+		_, _ = io.Copy(io.Discard, br)
+		halved <- struct{}{}
+		<-over
+	})
+	for i := range cap(ends) {
+		c := paired(i%2 == 0)
+		c.send("CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n")
+		c.answer("CONNECT")
+		c.send("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n")
+		if i < 2 {
+			_ = closeWrite(c.Conn)
+			<-halved
+		}
+		go c.ending(ends)
+	}
+	r.eventually("the tunnels", func() bool {
+		return r.server.tunnels.files.In() == raw*int64(cap(ends)) && r.server.tunnels.splicing()
+	})
+	_ = r.server.Shutdown(context.Background())
+	for range cap(ends) {
+		if err := <-ends; err != nil {
+			t.Errorf("a quiet tunnel ended with %v", err)
+		}
+	}
+}
+
+// Nor is a tunnel reset that makes room for another of its principal.
+func TestATunnelThatMakesRoomIsNotReset(t *testing.T) {
+	r, paired := newPairedRig(t, socketPair(t), func(o *Options, _ *stages) {
+		o.Limits.PerPrincipal, o.Limits.RestTime = 1, time.Millisecond
+	})
+	rests := paired(true)
+	rests.rests(r, true)
+	ends := make(chan error, 1)
+	go rests.ending(ends)
+	paired(true).rests(r, true)
+	if err := <-ends; err != nil {
+		t.Errorf("a tunnel that made room ended with %v", err)
 	}
 }

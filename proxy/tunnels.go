@@ -13,9 +13,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
-// quietFor is how long nothing moves in a raw tunnel before a drain closes it.
-const quietFor = 250 * time.Millisecond
-
 // refusalTime is more than it takes to refuse a request: one that has been inside
 // longer was let through.
 const refusalTime = 500 * time.Millisecond
@@ -59,6 +56,7 @@ type place struct {
 	running  atomic.Int32 // requests inside; below zero: it closes to make room
 	began    atomic.Int64 // when the first of those inside began; of system.Moment
 	freed    bool
+	parts    bool // it is quiet, and a drain ends it
 	doomed   bool // judged fell before raw bytes passed: closes when they would
 }
 
@@ -183,9 +181,7 @@ func (p *place) become(open *bool) {
 		conns = p.conns
 	}
 	p.of.mu.Unlock()
-	for _, c := range conns {
-		cut(c)
-	}
+	cutAll(conns)
 }
 
 // touch says that bytes have moved.
@@ -215,67 +211,25 @@ func (t *tunnels) closeAll() {
 
 // closeThose cuts the tunnels that which asks for: one whose client reads nothing would
 // keep those behind it open.
-func (t *tunnels) closeThose(which func(*place) bool) {
-	var conns []net.Conn
+func (t *tunnels) closeThose(which func(*place) bool) { t.end(which, cutAll) }
+
+// end ends those that which asks for, outside the lock: ending gives places back.
+func (t *tunnels) end(which func(*place) bool, end func(conns []net.Conn)) {
+	var those [][]net.Conn
 	t.mu.Lock()
 	for p := range t.open {
 		if which(p) {
-			conns = append(conns, p.conns...)
+			those = append(those, p.conns)
 		}
 	}
 	t.mu.Unlock()
-	for _, c := range conns { // outside the lock: closing gives places back
+	for _, conns := range those {
+		end(conns)
+	}
+}
+
+func cutAll(conns []net.Conn) {
+	for _, c := range conns {
 		cut(c)
 	}
-}
-
-// drain closes raw tunnels one by one as they fall quiet, until closeAll.
-func (t *tunnels) drain() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.draining {
-		return
-	}
-	t.draining = true
-	go t.closeQuiet()
-}
-
-func (t *tunnels) closeQuiet() {
-	tick := time.NewTicker(quietFor / 5)
-	defer tick.Stop()
-	for {
-		select {
-		case <-t.stop:
-			return
-		case <-tick.C:
-			now := t.now()
-			t.closeThose(func(p *place) bool {
-				return p.spliced && now-p.moved.Load() > int64(quietFor)
-			})
-		}
-	}
-}
-
-// idle returns once no raw tunnel is left and every goodbye is said, or done is closed.
-func (t *tunnels) idle(done <-chan struct{}) {
-	tick := time.NewTicker(quietFor / 5)
-	defer tick.Stop()
-	for t.splicing() || t.parting.Load() > 0 {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (t *tunnels) splicing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for p := range t.open {
-		if p.spliced {
-			return true
-		}
-	}
-	return false
 }
