@@ -46,7 +46,7 @@ func (a *admission) enter(ctx context.Context, owner string) *runtime.Error {
 	}
 	return scarce{
 		what: "requests running", reason: runtime.ReasonTooManyRequests, hint: "wait for some of them to end",
-		own: "requests_per_principal", total: "requests",
+		own: bound{"requests_per_principal", a.limits.Lowered.RequestsPerPrincipal}, total: bound{"requests", a.limits.Lowered.Requests},
 	}.refuse(why)
 }
 

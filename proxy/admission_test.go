@@ -80,6 +80,42 @@ func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
 	}
 }
 
+// Who lacks room is told what to raise, and no setting that the limit of open files lowered.
+func TestALoweredLimitOfRequestsNamesTheLimitOfOpenFiles(t *testing.T) {
+	l := Limits{Requests: 2, RequestsPerPrincipal: 1, QueueTimeout: time.Millisecond}
+	full := func(l Limits, owner string) string {
+		a := newAdmission(l.withDefaults())
+		for _, in := range []string{"a", "b"} {
+			if e := a.enter(t.Context(), in); e != nil {
+				t.Fatal(e)
+			}
+		}
+		return a.enter(t.Context(), owner).Hint
+	}
+	lowered := l
+	lowered.Lowered = Lowered{Requests: true, RequestsPerPrincipal: true}
+	for owner, setting := range map[string]string{"a": "proxy.limits.requests_per_principal", "c": "proxy.limits.requests"} {
+		if hint := full(l, owner); !strings.HasSuffix(hint, setting) {
+			t.Errorf("%q", hint)
+		}
+		if hint := full(lowered, owner); !strings.Contains(hint, "ulimit -n") || strings.Contains(hint, "proxy.limits") {
+			t.Errorf("%q", hint)
+		}
+	}
+}
+
+// Where there is no such limit, as on Windows, a share of the descriptors is one of the tunnels.
+func TestWithoutALimitOfOpenFilesNoneIsNamed(t *testing.T) {
+	tunnels := newTunnels(Limits{Tunnels: 3, QueueTimeout: time.Millisecond}.withDefaults())
+	var full *runtime.Error
+	for range 3 {
+		_, full = tunnels.enter(t.Context(), runtime.Caller{}, runtime.Principal{ID: "a"}, raw)
+	}
+	if full == nil || full.Reason != runtime.ReasonTooManyConnections || !strings.HasSuffix(full.Hint, "proxy.limits.tunnels") {
+		t.Errorf("%+v", full)
+	}
+}
+
 // In all, the same; then it is not the caller's fault.
 func TestRequestsInFlightAreBoundedInAll(t *testing.T) {
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Requests: 1, QueueTimeout: 10 * time.Millisecond} })

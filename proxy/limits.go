@@ -13,7 +13,7 @@ import (
 type Limits struct {
 	Tunnels      int // open tunnels in all; 20000
 	PerPrincipal int // open tunnels of one principal; 2000
-	TunnelFiles  int // descriptors of all tunnels, a raw one has two; 0: as many as the tunnels need
+	TunnelFiles  int // descriptors of all tunnels, a raw one has two; 0: twice as many as Tunnels
 	Visitors     int // connections on the listener in all, tunnels aside; 0: as many as their owners may have
 	Connections  int // of the owner among them; as many as PerPrincipal and Tunnels allow, at least Strangers
 	Strangers    int // of any other user, of each that a kimbap elsewhere says ([Known]), and of all unknown peers together; 64
@@ -35,6 +35,16 @@ type Limits struct {
 	BodyTimeout  time.Duration // of a body that must be read whole, in all; 1 min
 	IdleTimeout  time.Duration // between requests, and for one read or write of a body that does not move; 2 min
 	DrainTimeout time.Duration // of Shutdown; 10 s
+
+	Lowered Lowered
+}
+
+// Lowered says which limits are those of the process, whose limit of open files allows no
+// more: their settings would change nothing.
+type Lowered struct {
+	Tunnels, PerPrincipal, Requests, RequestsPerPrincipal bool
+
+	files bool // TunnelFiles is given
 }
 
 // withDefaults fills the zero fields.
@@ -53,6 +63,8 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.TunnelFiles <= 0 {
 		l.TunnelFiles = 2 * l.Tunnels
+	} else {
+		l.Lowered.files = true
 	}
 	if l.Connections <= 0 {
 		l.Connections = max(l.Strangers, min(l.PerPrincipal, l.Tunnels))
@@ -88,7 +100,13 @@ type scarce struct {
 	what       string // "tunnels open"
 	reason     runtime.Reason
 	hint       string
-	own, total string // the settings that bound it
+	own, total bound
+}
+
+// bound is what bounds it.
+type bound struct {
+	setting string // "" without one
+	lowered bool   // to what the limit of open files allows
 }
 
 // refuse says why there was no room after all.
@@ -101,16 +119,19 @@ func (s scarce) refuse(why gate.Lack) *runtime.Error {
 		return &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the client went away while it waited"}
 	case gate.All:
 		e.Reason = runtime.ReasonAtCapacity
-		e.Msg, e.Hint = "the proxy has as many "+s.what+" as it may", s.hint+raise(s.total)
+		e.Msg, e.Hint = "the proxy has as many "+s.what+" as it may", s.hint+s.total.raise()
 	default:
-		e.Msg, e.Hint = "this principal has as many "+s.what+" as it may", s.hint+raise(s.own)
+		e.Msg, e.Hint = "this principal has as many "+s.what+" as it may", s.hint+s.own.raise()
 	}
 	return e
 }
 
-func raise(setting string) string {
-	if setting == "" {
+func (b bound) raise() string {
+	switch {
+	case b.lowered:
+		return ", or raise the limit of open files (ulimit -n; kimbap status shows it)"
+	case b.setting == "":
 		return ""
 	}
-	return ", or raise proxy.limits." + setting
+	return ", or raise proxy.limits." + b.setting
 }

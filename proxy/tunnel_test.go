@@ -249,6 +249,12 @@ func TestTunnelLimits(t *testing.T) {
 		"in all":        {Limits{Tunnels: 2}, 503, runtime.ReasonAtCapacity, "proxy.limits.tunnels"},
 		"per principal": {Limits{PerPrincipal: 2}, 429, runtime.ReasonTooManyConnections, "proxy.limits.per_principal"},
 		"descriptors":   {Limits{TunnelFiles: 4}, 429, runtime.ReasonTooManyConnections, "ulimit -n"},
+		"in all, lowered": {
+			Limits{Tunnels: 2, Lowered: Lowered{Tunnels: true}}, 503, runtime.ReasonAtCapacity, "ulimit -n",
+		},
+		"per principal, lowered": {
+			Limits{PerPrincipal: 2, Lowered: Lowered{PerPrincipal: true}}, 429, runtime.ReasonTooManyConnections, "ulimit -n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.limits.QueueTimeout = 10 * time.Millisecond

@@ -81,14 +81,15 @@ func (t *tunnels) enter(ctx context.Context, caller runtime.Caller, who runtime.
 	if why := t.seats.Enter(ctx, owner, 1, until, room); why != gate.None {
 		return nil, scarce{
 			what: "tunnels open", reason: runtime.ReasonTooManyConnections, hint: "close connections that are not used",
-			own: "per_principal", total: "tunnels",
+			own: bound{"per_principal", t.limits.Lowered.PerPrincipal}, total: bound{"tunnels", t.limits.Lowered.Tunnels},
 		}.refuse(why)
 	}
 	if why := t.files.Enter(ctx, owner, files, until, room); why != gate.None {
 		t.seats.Leave(owner, 1)
+		files := bound{"tunnels", t.limits.Lowered.files}
 		return nil, scarce{
-			what: "file descriptors in tunnels", reason: runtime.ReasonTooManyConnections,
-			hint: "close connections that are not used, or raise the limit of open files (ulimit -n; kimbap status shows it)",
+			what: "file descriptors in tunnels", reason: runtime.ReasonTooManyConnections, hint: "close connections that are not used",
+			own: files, total: files,
 		}.refuse(why)
 	}
 	p := &place{of: t, caller: caller, who: who, owner: owner, files: files}
