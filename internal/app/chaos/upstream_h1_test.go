@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -111,10 +112,21 @@ func (u *upstreamH1) answer(x *exchange, at *attempt, r *http.Request) error {
 	if p.leaves == stays {
 		budget = -1
 	}
+	var held []byte // the last byte so far, where garbage follows: what came by itself would be the next request's
+	write := func(part []byte) error {
+		if p.garbage && (p.framing != byClose || x.bodiless()) {
+			all := slices.Concat(held, part)
+			if part, held = all[:len(all)-1], all[len(all)-1:]; len(part) == 0 {
+				return nil
+			}
+		}
+		_, err := u.c.Write(part)
+		return err
+	}
 	send := func(part []byte) error {
 		if budget >= 0 && len(part) > budget {
 			u.w.note(func() { at.broke, at.reset = true, p.leaves == resets; at.began = at.began || budget > 0 })
-			_, _ = u.c.Write(part[:budget])
+			_, _ = u.c.Write(slices.Concat(held, part[:budget]))
 			leave(u.c, p.leaves)
 			return errPlanned
 		}
@@ -122,8 +134,7 @@ func (u *upstreamH1) answer(x *exchange, at *attempt, r *http.Request) error {
 			budget -= len(part)
 		}
 		u.w.note(func() { at.began = true })
-		_, err := u.c.Write(part)
-		return err
+		return write(part)
 	}
 	for _, status := range p.interim {
 		if err := send(fmt.Appendf(nil, "HTTP/1.1 %d Wait\r\nX-Answer: %s\r\n\r\n", status, x.q.id)); err != nil {
@@ -137,11 +148,17 @@ func (u *upstreamH1) answer(x *exchange, at *attempt, r *http.Request) error {
 	if err := pieces(u.g, u.head(x, at), cuts, nil, send, nil); err != nil {
 		return err
 	}
-	if err := u.content(x, at, send); err != nil {
+	if err := u.content(x, at, send, func(e event) {
+		if len(held) > 0 {
+			_, _ = u.c.Write(held)
+			held = nil
+		}
+		x.until(e, at)
+	}); err != nil {
 		return err
 	}
 	u.w.note(func() { at.done = true })
-	return u.after(x, at)
+	return u.after(x, at, held)
 }
 
 // head is the head of the answer.
@@ -165,7 +182,7 @@ func (u *upstreamH1) head(x *exchange, at *attempt) []byte {
 }
 
 // content writes the body of the answer and its end.
-func (u *upstreamH1) content(x *exchange, at *attempt, send func([]byte) error) error {
+func (u *upstreamH1) content(x *exchange, at *attempt, send func([]byte) error, until func(event)) error {
 	p := &x.a
 	if x.bodiless() {
 		return nil
@@ -180,7 +197,7 @@ func (u *upstreamH1) content(x *exchange, at *attempt, send func([]byte) error) 
 			u.w.note(func() { at.sent += len(part) })
 		}
 		return err
-	}, func(e event) { x.until(e, at) })
+	}, until)
 	if err == nil && p.framing == byChunks {
 		end := "0\r\n\r\n"
 		if p.trailer {
@@ -191,8 +208,8 @@ func (u *upstreamH1) content(x *exchange, at *attempt, send func([]byte) error) 
 	return err
 }
 
-// after is what comes behind the answer.
-func (u *upstreamH1) after(x *exchange, at *attempt) error {
+// after is what comes behind the answer, of which held has not left yet.
+func (u *upstreamH1) after(x *exchange, at *attempt, held []byte) error {
 	p := &x.a
 	if p.leaves != stays || p.framing == byClose && !x.bodiless() {
 		u.w.note(func() { at.reset = at.reset || !at.whole }) // what is left unread makes a reset of the end
@@ -210,7 +227,7 @@ func (u *upstreamH1) after(x *exchange, at *attempt) error {
 		return errPlanned
 	}
 	if p.garbage {
-		_, _ = io.WriteString(u.c, "HTTP/1.1 200 OK\r\nX-Answer: garbage\r\nContent-Length: 7\r\n\r\ngarbage")
+		_, _ = io.WriteString(u.c, string(held)+"HTTP/1.1 200 OK\r\nX-Answer: garbage\r\nContent-Length: 7\r\n\r\ngarbage")
 		return nil
 	}
 	if p.leaves != stays {
