@@ -15,17 +15,13 @@ var placing = []string{"home", "tenant", "server", "token-file", "timeout"}
 // early reads the global flags among the words of a call, where they can be nothing else. What
 // is wrong with the others is said once the action's flags are known.
 func (c *cli) early(cmd *cobra.Command, words []string) error {
-	sure, doubtful := sureFlags(c.ownFlags(cmd, &callFlags{}), words)
-	if slices.Contains(placing, doubtful) {
+	own := c.ownFlags(cmd, &callFlags{})
+	sure, doubtful := sureFlags(own, words)
+	if doubtful != "" {
 		return usage("put it before the action: kimbap call --"+doubtful+" … SERVICE.ACTION; a value that begins with a hyphen goes behind an equals sign: --ARG=VALUE",
 			"--%s stands where the value of another flag can stand", doubtful)
 	}
-	global := cmd.Root().PersistentFlags()
-	flags := pflag.NewFlagSet("call", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.AddFlagSet(global)
-	flags.BoolP("help", "h", false, "")
-	_ = flags.Parse(sure)
+	_ = own.Parse(sure) // all of them it knows, and so which words are their values
 	if err := c.checkServer(cmd); err != nil {
 		return err
 	}
