@@ -16,10 +16,10 @@ type FileCover struct {
 	Whole bool     // folders it is: who takes the file's name later is not seen either
 }
 
-// CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when another file
-// takes the name; one over the folder stays. So the folder is covered where the file has
-// one of its own, and for a link that of what it leads to as well. What is open already is
-// covered by the name that its file has: in the process that covers, the handle is another.
+// CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when
+// another file takes the name; one over the folder stays. So the folder is covered where the
+// file has one of its own, and for a link that of what it leads to as well. What is open already
+// is covered by the name that its file has: in the process that covers, the handle is another.
 func (e Environment) CoverOf(file, homeDir string) FileCover {
 	c := FileCover{File: file, Whole: true}
 	if IsHandle(file) && !Reread(file) {
