@@ -100,12 +100,13 @@ func (k *Kimbap) Segments(t testing.TB) []string {
 }
 
 // Requests returns the records of requests that have come since mark, which is
-// what an earlier call of Mark returned.
+// what an earlier call of Mark returned. An outcome belongs to its intent: the one of a
+// request that was answered before mark may be written after it.
 func (k *Kimbap) Requests(t testing.TB, mark map[string]uint64) []Record {
 	t.Helper()
 	var out []Record
 	for _, r := range k.Records(t) {
-		if r.Kind != "event" && r.Seq > mark[r.Slot] {
+		if r.Kind != "event" && r.Seq > mark[r.Slot] && (r.Intent == 0 || r.Intent > mark[r.Slot]) {
 			out = append(out, r)
 		}
 	}
