@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
@@ -67,6 +68,9 @@ func endsInNewline(path string) bool {
 	return err != nil || last[0] == '\n'
 }
 
+// lastWords is how long after the end of a command is waited for what it has started.
+const lastWords = time.Second
+
 // Command gives each checkpoint to a program on its standard input, with a
 // newline; the program says with its exit status 0 that it has it.
 type Command struct {
@@ -84,13 +88,23 @@ func (c Command) Export(ctx context.Context, line []byte) error {
 	cmd := exec.CommandContext(ctx, c.Words[0], c.Words[1:]...)
 	cmd.Env = c.Env
 	cmd.Stdin = bytes.NewReader(append(append([]byte(nil), line...), '\n'))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := system.Run(cmd); err != nil {
-		text, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
+	var said beginning
+	cmd.Stderr, cmd.WaitDelay = &said, lastWords
+	err := system.Run(cmd)
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // that one ended well, and a helper of it stays
+		text, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
 		return fmt.Errorf("%w: %.200q", err, text)
 	}
 	return nil
+}
+
+// beginning keeps the first kilobyte of what is written.
+type beginning []byte
+
+// Write implements [io.Writer]. What is over is dropped: an error would end the command.
+func (b *beginning) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), 1<<10-len(*b))]...)
+	return len(p), nil
 }
 
 // URL posts each checkpoint as application/json.

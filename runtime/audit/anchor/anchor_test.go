@@ -2,6 +2,7 @@ package anchor_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -58,6 +59,33 @@ func TestCommandGetsTheLineOnItsInput(t *testing.T) {
 	defer cancel()
 	if (anchor.Command{Words: []string{"/bin/sleep", "60"}}).Export(ctx, []byte("line")) == nil {
 		t.Error("a command that hangs is waited for")
+	}
+}
+
+// A command may leave a helper behind, which has its stderr open: the command has ended all
+// the same, well or not.
+func TestACommandThatLeavesAHelperBehind(t *testing.T) {
+	for script, says := range map[string]string{"exit 0": "", "echo no disk >&2; exit 3": `exit status 3: "no disk"`} {
+		late := filepath.Join(t.TempDir(), "late")
+		helper := `(sleep 20; echo ended >"$1") & `
+		c := anchor.Command{Words: []string{"/bin/sh", "-c", "cat >/dev/null; " + helper + script, "sh", late}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+		if err := c.Export(t.Context(), []byte("line")); says == "" && err != nil || says != "" && fmt.Sprint(err) != says {
+			t.Errorf("%s: %v", script, err)
+		}
+		if _, err := os.Stat(late); err == nil {
+			t.Errorf("%s: the helper was waited for", script)
+		}
+	}
+}
+
+// Of what a command says no more is kept than is shown, and to say much is no failure.
+func TestACommandThatSaysMuch(t *testing.T) {
+	much := `cat >/dev/null; echo the first line >&2; head -c 1000000 /dev/zero >&2; `
+	for script, says := range map[string]string{"exit 0": "", "exit 3": "exit status 3: \"the first line\""} {
+		c := anchor.Command{Words: []string{"/bin/sh", "-c", much + script}, Env: []string{"PATH=" + os.Getenv("PATH")}}
+		if err := c.Export(t.Context(), []byte("line")); says == "" && err != nil || says != "" && fmt.Sprint(err) != says {
+			t.Errorf("%s: %v", script, err)
+		}
 	}
 }
 
