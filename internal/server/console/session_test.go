@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,21 @@ func TestSessionsAndLinksEndWhileAMachineSleeps(t *testing.T) {
 	}
 	if s.redeem(code) || !s.stale() {
 		t.Error("the link opens")
+	}
+}
+
+// A browser that is told how long a cookie lasts keeps it on its disk, where other programs of the
+// user read it. This one is to be forgotten with the window; at a sign-out it goes at once.
+func TestNoBrowserIsToldToKeepASession(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		c := &Console{o: Options{Base: "/somewhere/", Secure: secure}}
+		if text := c.cookie("value").String(); strings.Contains(text, "Max-Age") || strings.Contains(text, "Expires") {
+			t.Errorf("signed in: %s", text)
+		}
+		if text := c.cookie("").String(); !strings.Contains(text, "Max-Age=0") {
+			t.Errorf("signed out: %s", text)
+		}
 	}
 }
 
