@@ -56,11 +56,19 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{o: o, env: map[string]string{}}
 	for _, pair := range o.Env {
 		if name, value, ok := strings.Cut(pair, "="); ok {
-			b.env[name] = value
+			b.env[b.folded(name)] = value
 		}
 	}
 	b.env["PATH"] = absolute(b.env["PATH"])
 	return b, nil
+}
+
+// folded is the name of a variable as it is looked up: Windows knows no case of them.
+func (b *Backend) folded(name string) string {
+	if b.o.System == "windows" {
+		return strings.ToUpper(name)
+	}
+	return name
 }
 
 // Execute implements [runtime.Backend]. An exit code that is not one of success
@@ -159,7 +167,7 @@ func (b *Backend) environment(call *runtime.Call, p *prepared, result *runtime.R
 	spec, service := call.Action.Command, call.Action.Service
 	p.env = append(p.env, "PATH="+b.env["PATH"], "LANG=C.UTF-8", "NO_COLOR=1", "TERM=dumb")
 	for _, name := range spec.Pass {
-		if value, given := b.env[name]; given {
+		if value, given := b.env[b.folded(name)]; given {
 			p.env = append(p.env, name+"="+value)
 		}
 	}

@@ -115,6 +115,23 @@ func (r *rig) refused(c *runtime.Call, code runtime.Code) *runtime.Error {
 	return err
 }
 
+// Windows knows no case of the names of variables, and kimbap's own are in capitals there.
+func TestAVariableIsPassedOnInAnyCaseOnWindows(t *testing.T) {
+	for system, want := range map[string]string{"windows": "C:", "linux": ""} {
+		r := newRig(t, `printf %s "$ProgramFiles"`, func(o *command.Options) {
+			o.Env, o.System = append(o.Env, "PROGRAMFILES=C:"), system
+		})
+		c := r.call(func(s *runtime.CommandSpec) { s.Pass = append(s.Pass, "ProgramFiles") })
+		if got := r.must(c); got != want {
+			t.Errorf("%s: %q", system, got)
+		}
+		p, err := r.backend.Preview(c.Action, nil)
+		if err != nil || slices.Contains(p.Env, "ProgramFiles=…") != (want != "") {
+			t.Errorf("%s shows %v, %v", system, p, err)
+		}
+	}
+}
+
 // A program sees what its service gives it, and works in an empty folder that is
 // gone afterwards.
 func TestAProgramHasAMinimalEnvironment(t *testing.T) {

@@ -39,7 +39,7 @@ func (b *Backend) Preview(action *runtime.Action, args runtime.Args) (*Preview, 
 		out.Env = append(out.Env, name+"="+strings.NewReplacer("{credential}", "[secret]", "{username}", "[user]").Replace(spec.Env[name]))
 	}
 	for _, name := range spec.Pass {
-		if _, given := b.env[name]; given {
+		if _, given := b.env[b.folded(name)]; given {
 			out.Env = append(out.Env, name+"=…")
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func (c Command) Unwrap(ctx context.Context, wrapped []byte) (runtime.Secret, er
 }
 
 func (c Command) run(ctx context.Context, verb string, in []byte) ([]byte, error) {
-	out, err := output(ctx, append(slices.Clone(c.Argv), verb), environment(c.Env, c.Pass), c.Timeout, in)
+	out, err := output(ctx, append(slices.Clone(c.Argv), verb), environment(goruntime.GOOS, c.Env, c.Pass), c.Timeout, in)
 	if err == nil && len(bytes.TrimSpace(out)) == 0 {
 		err = errors.New("it printed nothing")
 	}
@@ -70,7 +71,7 @@ var _ vault.Fetcher = Commands{}
 
 // Fetch implements [vault.Fetcher].
 func (c Commands) Fetch(ctx context.Context, r vault.Reference) (runtime.Secret, error) {
-	out, err := output(ctx, r.Command, environment(c.Env, r.Env), c.Timeout, nil)
+	out, err := output(ctx, r.Command, environment(goruntime.GOOS, c.Env, r.Env), c.Timeout, nil)
 	defer clear(out)
 	if err != nil {
 		return runtime.Secret{}, fmt.Errorf("%s: %w", r.Command[0], err)
@@ -126,10 +127,15 @@ func (b *bounded) Write(p []byte) (int, error) {
 // environment is what a command sees of ours: what programs need to start, find
 // their own files and ask for a password, and the variables that were named. None
 // is kimbap's, which may hold the master key.
-func environment(env, pass []string) []string {
+func environment(system string, env, pass []string) []string {
 	usual := []string{
 		"PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS",
 		"SSH_AUTH_SOCK", "GNUPGHOME", "GPG_TTY", "SYSTEMROOT", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
+	}
+	given := func(name string) bool {
+		return slices.ContainsFunc(pass, func(as string) bool {
+			return as == name || system == "windows" && strings.EqualFold(as, name) // which knows no case of names
+		})
 	}
 	var out []string
 	for _, pair := range env {
@@ -137,7 +143,7 @@ func environment(env, pass []string) []string {
 		if strings.HasPrefix(name, "KIMBAP_") {
 			continue
 		}
-		if slices.Contains(usual, name) || slices.Contains(pass, name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") {
+		if slices.Contains(usual, name) || given(name) || strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") {
 			out = append(out, pair)
 		}
 	}
