@@ -23,7 +23,10 @@ type composeFile struct {
 		Volumes     []string
 		Environment map[string]string
 	}
-	Networks map[string]struct{ Internal bool }
+	Networks map[string]struct {
+		Internal bool
+		Options  map[string]string `yaml:"driver_opts"`
+	}
 }
 
 func readCompose(t *testing.T) (c composeFile) {
@@ -75,6 +78,11 @@ func TestExamplesOfContainersAgreeWithEnv(t *testing.T) {
 	agent, proxy := compose.Services["agent"], compose.Services["kimbap"]
 	if fmt.Sprint(agent.Networks) != "[inside]" || !compose.Networks["inside"].Internal || fmt.Sprint(agent.Volumes) != "[ca:/etc/kimbap:ro]" {
 		t.Errorf("the agent has networks %v and volumes %v", agent.Networks, agent.Volumes)
+	}
+	for _, family := range []string{"ipv4", "ipv6"} { // without these the machine has an address in it, as all may reach it
+		if mode := compose.Networks["inside"].Options["com.docker.network.bridge.gateway_mode_"+family]; mode != "isolated" {
+			t.Errorf("the network inside has an address of the machine: %s is %q", family, mode)
+		}
 	}
 	if !proxy.ReadOnly || fmt.Sprint(proxy.CapDrop) != "[ALL]" || fmt.Sprint(proxy.Networks) != "[inside outside]" {
 		t.Errorf("kimbap is %+v", proxy)
