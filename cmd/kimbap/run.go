@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ fingerprint.`,
 				return c.runConnected(cmd.Context(), &remote, o)
 			}
 			if o.Agent == "" {
-				o.Agent = agentName(args[0])
+				o.Agent = agentName(args[0], goruntime.GOOS)
 			}
 			return c.run(cmd.Context(), o)
 		},
@@ -140,9 +141,13 @@ func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// agentName is the program's base name, as a policy would write it.
-func agentName(program string) string {
-	name := strings.ToLower(strings.TrimSuffix(program[strings.LastIndexByte(program, '/')+1:], ".exe"))
+// agentName is the program's base name, as a policy would write it; the system is in Go's words.
+func agentName(program, system string) string {
+	separators := "/"
+	if system == "windows" {
+		separators = `/\:`
+	}
+	name := strings.TrimSuffix(strings.ToLower(program[strings.LastIndexAny(program, separators)+1:]), ".exe")
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
 			return r
