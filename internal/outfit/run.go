@@ -19,7 +19,7 @@ type Run struct {
 	Stdout, Stderr io.Writer
 	Say            func(line string)
 	Signals        *runner.Signals // that were caught before; nil: from the start on
-	Stop           <-chan struct{} // ends the program, by SIGTERM, when it is closed; nil: nothing does
+	Stop           <-chan struct{} // ends the program, by SIGTERM (on Windows outright), when it is closed; nil: nothing does
 	Bare           func()          // called before a program starts that nothing is covered from; may be nil
 }
 

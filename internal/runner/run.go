@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	goruntime "runtime"
 	"strings"
 	"syscall"
 
@@ -33,7 +34,7 @@ type Options struct {
 	Bare        func()            // called before a program is started that nothing is covered from; may be nil
 	Self        []string          // command that leads to [Covered], for covering
 	Signals     *Signals          // that were caught before; nil: they are caught from here on
-	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM; nil: nothing does
+	Stop        <-chan struct{}   // ends a program that is not covered, by SIGTERM (on Windows outright); nil: nothing does
 	Isolate     *Isolation        // nil: the program has the network of this machine
 }
 
@@ -171,7 +172,7 @@ func (o *Options) bare(cmd *exec.Cmd) (int, error) {
 			return
 		}
 		select {
-		case o.Signals.came <- syscall.SIGTERM:
+		case o.Signals.came <- ender(goruntime.GOOS):
 		case <-ended: // nobody reads it any more
 		}
 	}()

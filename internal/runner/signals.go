@@ -55,6 +55,15 @@ func (e *Interrupted) Error() string { return "nothing was started: " + e.By.Str
 // ExitCode is what shells use for a program that a signal ended.
 func (e *Interrupted) ExitCode() int { return 128 + int(e.By) }
 
+// ender is the signal that ends a program of a run that is stopped. On Windows, which knows no
+// other for another process, that leaves it no time.
+func ender(system string) os.Signal {
+	if system == "windows" {
+		return os.Kill
+	}
+	return syscall.SIGTERM
+}
+
 // start starts a process, unless a signal would have ended this one before.
 func (s *Signals) start(cmd *exec.Cmd) error {
 	select {
@@ -77,7 +86,7 @@ func (s *Signals) wait(cmd *exec.Cmd) (int, error) {
 	for {
 		select {
 		case by := <-s.came:
-			if by == syscall.SIGTERM || by == syscall.SIGHUP {
+			if by == syscall.SIGTERM || by == syscall.SIGHUP || by == os.Kill {
 				_ = cmd.Process.Signal(by)
 			}
 		case <-stops.changed:

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -34,5 +35,25 @@ func TestASignalOfTheTerminalThatComesLateEndsNothing(t *testing.T) {
 		if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) || ended.Error() != want {
 			t.Errorf("%v after the end: %v, want %s\n%.300s", after, err, want, out)
 		}
+	}
+}
+
+// What stops a run ends its program, also by what ends one on Windows, where no program is asked.
+func TestStopEndsTheProgram(t *testing.T) {
+	stop := make(chan struct{})
+	close(stop)
+	o := options("-", []string{"sleep", "600"}, func(string) {})
+	o.Stop, o.Stdout, o.Stderr = stop, io.Discard, io.Discard
+	if code, err := Run(o); code != 128+int(syscall.SIGTERM) || err != nil {
+		t.Errorf("%d, %v", code, err)
+	}
+	s := &Signals{came: make(chan os.Signal, 1)}
+	s.came <- ender("windows")
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := s.wait(cmd); code != 128+int(syscall.SIGKILL) || err != nil {
+		t.Errorf("as on Windows: %d, %v", code, err)
 	}
 }
