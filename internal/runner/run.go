@@ -8,6 +8,7 @@ import (
 	goruntime "runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -151,10 +152,17 @@ func (o *Options) goWithout(refused *cannotCover) error {
 	return nil
 }
 
+// lastWords is how long after the end of a program that can be stopped is waited for what it has
+// started.
+const lastWords = time.Second
+
 // bare starts a program from which nothing is covered, and waits for it.
 func (o *Options) bare(cmd *exec.Cmd) (int, error) {
 	if o.Bare != nil {
 		o.Bare()
+	}
+	if o.Stop != nil { // what the program has started may go on, and have its output open
+		cmd.WaitDelay = lastWords
 	}
 	if err := o.Signals.start(cmd); err != nil {
 		var interrupted *Interrupted
@@ -199,6 +207,9 @@ func command(o Options, argv, env []string) *exec.Cmd {
 }
 
 func exitCode(err error) (int, error) {
+	if errors.Is(err, exec.ErrWaitDelay) { // it ended well
+		return 0, nil
+	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -56,4 +57,31 @@ func TestStopEndsTheProgram(t *testing.T) {
 	if code, err := s.wait(cmd); code != 128+int(syscall.SIGKILL) || err != nil {
 		t.Errorf("as on Windows: %d, %v", code, err)
 	}
+}
+
+// A run that can be stopped ends with its program, or when it is stopped, whatever the program has
+// started: that may have its output open.
+func TestARunThatCanBeStoppedWaitsForNoHelper(t *testing.T) {
+	for script, code := range map[string]int{
+		`(sleep 20; echo ended >"$1") & exit 0`:           0,
+		`(echo stop; sleep 20; echo ended >"$1"); exit 0`: 128 + int(syscall.SIGTERM),
+	} {
+		late, stop := filepath.Join(t.TempDir(), "late"), make(chan struct{})
+		o := options("-", []string{"sh", "-c", script, "sh", late}, func(string) {})
+		o.Stop, o.Stdout, o.Stderr = stop, heard(func() { close(stop) }), io.Discard
+		if got, err := Run(o); got != code || err != nil {
+			t.Errorf("%s: %d, %v", script, got, err)
+		}
+		if _, err := os.Stat(late); err == nil {
+			t.Errorf("%s: the helper was waited for", script)
+		}
+	}
+}
+
+// heard is called for what a program says, which here says one word at most.
+type heard func()
+
+func (h heard) Write(p []byte) (int, error) {
+	h()
+	return len(p), nil
 }
