@@ -113,6 +113,7 @@ func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) e
 	if closer, ok := reader.(io.Closer); ok {
 		defer func() { _ = closer.Close() }()
 	}
+	parts, _ := reader.(scrub.Settled)
 	m := x.message.scrub
 	window, carried, decoded := make([]byte, m.Longest()+windowSize), 0, int64(0)
 	for {
@@ -128,8 +129,8 @@ func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) e
 		carried = copy(window, text[len(text)-tail:])
 		if err == nil {
 			// At its end that waits until nothing follows: else it was no encoding, and is
-			// searched as it stands.
-			if werr := src.searched(n, tail); werr != nil {
+			// searched as it stands. A member of gzip whose sum was right is one.
+			if werr := src.searched(n, tail, parts != nil && parts.Settled()); werr != nil {
 				src.failed = werr
 				return werr
 			}
@@ -247,11 +248,11 @@ func (t *tap) Peek(n int) ([]byte, error) {
 func (t *tap) Buffered() int { return len(t.held) - t.used }
 
 // searched releases what may leave once n bytes more were decoded and searched, of which so
-// many at the end could begin a credential.
-func (t *tap) searched(n, tail int) error {
+// many at the end could begin a credential. Settled says that no more comes of what was used.
+func (t *tap) searched(n, tail int, settled bool) error {
 	t.since += n
 	t.clear, t.seen = tail == 0, t.used
-	given := n < windowSize && (t.ahead == 0 || t.flushed()) // all that came of what was used
+	given := n < windowSize && (t.ahead == 0 || t.flushed()) || settled && t.end != io.EOF // all that came of what was used
 	if t.clear && given {
 		return t.release(t.used)
 	}

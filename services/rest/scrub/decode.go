@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 )
 
@@ -35,12 +34,19 @@ type Encoded interface {
 
 var _ Encoded = (*bufio.Reader)(nil)
 
+// Settled is implemented by readers of codings that are several encodings, one behind the other.
+type Settled interface {
+	// Settled reports whether the last Read came to the end of one, so that all was given that
+	// comes of what was used.
+	Settled() bool
+}
+
 // DecoderOf returns the decoder of a coding in lower case (RFC 9110 section 8.4.1, RFC
 // 7932, RFC 8878), nil for one we do not know, which several codings at once are.
 func DecoderOf(coding string) Decoder {
 	switch coding {
 	case "gzip", "x-gzip":
-		return func(src Encoded, _ Room) (io.Reader, error) { return gzip.NewReader(src) }
+		return gunzip
 	case "deflate":
 		return inflate
 	case "br":
