@@ -72,7 +72,7 @@ func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 // A hit cuts the answer off before the bytes that complete it have left.
 func (x *exchange) copyScanned(ctx context.Context, body io.Reader, coding string) error {
 	src := &tap{x: x, src: body, ahead: scrub.Ahead(coding)}
-	err := x.search(ctx, src, scrub.DecoderOf(coding))
+	err := x.search(ctx, src, scrub.SearcherOf(coding))
 	switch {
 	case errors.Is(err, errReflected), errors.Is(src.failed, errReflected):
 		return x.reflected()
@@ -177,7 +177,7 @@ func (t *tap) fill() error {
 		if t.mark > 0 {
 			n = t.mark
 		}
-		if t.failed = t.release(n); t.failed != nil {
+		if t.failed = t.release(t.clean(n)); t.failed != nil {
 			return t.failed
 		}
 	}
@@ -271,6 +271,10 @@ func (t *tap) searched(n, tail int, settled bool) error {
 func (t *tap) flushed() bool {
 	return t.ahead > 0 && t.bulk && bytes.HasSuffix(t.held[:t.used], []byte{0, 0, 0xff, 0xff})
 }
+
+// clean is how many of the first n bytes may leave while more follow or could: those before what
+// could begin the credential as it is.
+func (t *tap) clean(n int) int { return n - t.x.message.scrub.Tail(t.held[:n]) }
 
 // release sends the first n of the used bytes to the caller, unless the credential stands in
 // them as they are: some codings have room for a name or a comment that nobody decodes. What is

@@ -57,6 +57,15 @@ func DecoderOf(coding string) Decoder {
 	return nil
 }
 
+// SearcherOf is [DecoderOf] for a body that is searched for what a client could make of it. What
+// a length or a sum says of it is no reason to end: clients have the text before they see it.
+func SearcherOf(coding string) Decoder {
+	if coding == "zstd" {
+		return unzstdLoosely
+	}
+	return DecoderOf(coding)
+}
+
 // mostAhead is how many bytes more than it has given a decoder of deflate may have used the
 // codes of: the rest of a match that its window cut (RFC 1951 section 3.2.5), and what stands
 // in its 32 bits of lookahead, where a longest match takes two.

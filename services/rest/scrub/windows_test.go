@@ -3,6 +3,7 @@ package scrub
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -169,6 +170,59 @@ func TestBrotliAsksForItsWindow(t *testing.T) {
 					t.Errorf("window of %d bits, %d bytes, flushed: %v: room for %d", lgwin, size, flush, n)
 				}
 			}
+		}
+	}
+}
+
+// Who searches gets all of a frame whose length or sum is wrong, or whose sum is missing, as
+// clients do; who reads one is told.
+func TestFramesThatSayWrongThingsOfThemselvesAreSearched(t *testing.T) {
+	text := farBack(300 << 10)
+	encoder, err := zstd.NewWriter(nil, zstd.WithSingleSegment(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := encoder.EncodeAll(text, nil)
+	if body[4]>>6 != 2 || body[4]&4 == 0 {
+		t.Fatalf("the head is %x", body[:10])
+	}
+	saying := func(size uint32) []byte {
+		return append(binary.LittleEndian.AppendUint32(bytes.Clone(body[:6]), size), body[10:]...)
+	}
+	sum := append(bytes.Clone(body[:len(body)-1]), body[len(body)-1]^1)
+	for name, c := range map[string]struct {
+		body, text []byte
+		end        error
+	}{
+		"wrong sum":      {body: sum, text: text},
+		"too short":      {body: saying(5), text: text},
+		"too long":       {body: saying(5 << 20), text: text},
+		"half a sum":     {body: body[:len(body)-2], text: text, end: io.ErrUnexpectedEOF},
+		"no sum":         {body: body[:len(body)-4], text: text, end: io.ErrUnexpectedEOF},
+		"one behind all": {body: bytes.Join([][]byte{sum, saying(0), body}, nil), text: bytes.Repeat(text, 3)},
+	} {
+		reader, err := SearcherOf("zstd")(bufio.NewReader(&drips{bytes.NewReader(c.body)}), anyRoom)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(reader)
+		_ = reader.(io.Closer).Close()
+		if !errors.Is(err, c.end) || !bytes.Equal(got, c.text) {
+			t.Errorf("%s: %d bytes of %d, %v", name, len(got), len(c.text), err)
+		}
+		if _, err := DecoderOf("zstd").Whole(c.body, 1<<20); err == nil {
+			t.Errorf("%s: it is read", name)
+		}
+	}
+}
+
+// The window of a frame that says only its length is the next larger one that a head can name.
+func TestAHeadNamesTheLeastWindowThatIsLargeEnough(t *testing.T) {
+	for size, want := range map[int64]int64{1: 1 << 10, 1 << 10: 1 << 10, 1<<10 + 1: 1152, 1 << 20: 1 << 20, 1<<20 + 1: 1<<20 + 1<<17, 15 << 19: 15 << 19, 15<<19 + 1: zstdWindow, zstdWindow: zstdWindow} {
+		head, window := bared([]byte("\x28\xb5\x2f\xfd\x00\x00"), size)
+		var h zstd.Header
+		if err := h.Decode(append(head, "\x01\x00\x00"...)); err != nil || window != want || h.WindowSize != uint64(want) {
+			t.Errorf("%d bytes: a window of %d, and the head names %d, %v", size, window, h.WindowSize, err)
 		}
 	}
 }

@@ -24,10 +24,11 @@ const (
 // decoded to more, or refers to what is further away, the frame is decoded again in the
 // window that it names.
 type frames struct {
-	src  Encoded
-	room Room
-	has  int64 // what room was asked for
-	d    *zstd.Decoder
+	src   Encoded
+	room  Room
+	has   int64 // what room was asked for
+	loose bool  // what a frame says of its length and its sum is not heeded
+	d     *zstd.Decoder
 	frame
 }
 
@@ -39,6 +40,7 @@ type frame struct {
 	left   int    // of a block, or of the checksum, in bytes
 	last   bool   // no block follows
 	sum    bool   // a checksum does
+	bare   bool   // which is not read here
 	failed error  // of src
 
 	narrow  bool
@@ -49,7 +51,14 @@ type frame struct {
 
 func unzstd(src Encoded, room Room) (io.Reader, error) { return &frames{src: src, room: room}, nil }
 
-// Read implements [io.Reader]. It gives a block or a part of one at a time.
+// unzstdLoosely decodes frames whose length or sum is wrong too: the decoder would keep the last
+// block of such a one to itself, and clients do not.
+func unzstdLoosely(src Encoded, room Room) (io.Reader, error) {
+	return &frames{src: src, room: room, loose: true}, nil
+}
+
+// Read implements [io.Reader]. It gives a block or a part of one at a time, and may give nothing
+// behind the last.
 func (z *frames) Read(p []byte) (int, error) {
 	if z.d == nil {
 		if err := z.next(); err != nil {
@@ -67,6 +76,8 @@ func (z *frames) Read(p []byte) (int, error) {
 		switch {
 		case n > 0:
 			return n, nil // an error comes again
+		case err == io.EOF && z.sum: // by itself, so that it leaves before another frame comes
+			return 0, z.skipSum()
 		case err == io.EOF:
 			err = z.next()
 		case err != nil && z.failed == nil && z.narrow:
@@ -85,6 +96,13 @@ func (z *frames) Close() error {
 		z.d = nil
 	}
 	return nil
+}
+
+// skipSum passes over a sum that the decoder was not told of.
+func (z *frames) skipSum() error {
+	z.sum = false
+	_, err := io.CopyN(io.Discard, z.src, 4)
+	return cutShort(err)
 }
 
 // next begins the next frame; io.EOF says that there is none.
@@ -107,7 +125,10 @@ func (z *frames) next() error {
 		if size > zstdWindow {
 			return zstd.ErrWindowSizeExceeded
 		}
-		z.frame = frame{src: z.src, window: size, head: append([]byte(nil), head...), sum: head[4]&4 != 0}
+		z.frame = frame{src: z.src, window: size, head: append([]byte(nil), head...), sum: head[4]&4 != 0, bare: z.loose}
+		if z.loose {
+			z.head, z.window = bared(head, size)
+		}
 		if _, err := io.CopyN(io.Discard, z.src, int64(len(head))); err != nil {
 			return err
 		}
@@ -139,6 +160,23 @@ func narrowed(head []byte) []byte {
 		rest = head[5:]
 	}
 	return append(append(append([]byte(nil), head[:4]...), head[4]&^single, narrow), rest...)
+}
+
+// bared is a head that says nothing but the least window there is of such a size or more, and
+// that window (RFC 8878 section 3.1.1.1.2).
+func bared(head []byte, size int64) ([]byte, int64) {
+	const dictionary, reserved, single = 3, 3 << 3, 1 << 5
+	window, step := int64(zstd.MinWindowSize), 0
+	for ; window < size; step++ {
+		base := int64(zstd.MinWindowSize) << (step >> 3)
+		window = base + base/8*int64(step&7)
+	}
+	rest := head[6:]
+	if head[4]&single != 0 {
+		rest = head[5:]
+	}
+	out := append(append([]byte(nil), head[:4]...), head[4]&(dictionary|reserved), byte(max(0, step-1)))
+	return append(out, rest[:[...]int{0, 1, 2, 4}[head[4]&dictionary]]...), window
 }
 
 // widen decodes a frame again, in the window that it names.
@@ -232,7 +270,7 @@ func (f *frame) Read(p []byte) (int, error) {
 // head, or the checksum. The error is io.EOF at the end of the frame.
 func (f *frame) part() error {
 	if f.last {
-		if !f.sum {
+		if !f.sum || f.bare {
 			return io.EOF
 		}
 		f.sum, f.left = false, 4
