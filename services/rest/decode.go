@@ -73,16 +73,20 @@ func Decoded(header http.Header, body []byte, limit int) ([]byte, error) {
 func (x *exchange) copyScanned(ctx context.Context, body io.Reader, coding string) error {
 	src := &tap{x: x, src: body, ahead: scrub.Ahead(coding)}
 	err := x.search(ctx, src, scrub.SearcherOf(coding))
+	if whole := err == nil; whole && src.drained() {
+		if src.failed = src.release(src.used); src.failed == nil {
+			return nil
+		}
+	} else if src.broke && (whole || errors.Is(err, src.end)) {
+		if werr := src.rescue(whole); werr != nil {
+			src.failed = werr
+		}
+	}
 	switch {
 	case errors.Is(err, errReflected), errors.Is(src.failed, errReflected):
 		return x.reflected()
 	case src.failed != nil:
 		return src.failed
-	case err == nil && src.drained():
-		if err = src.release(src.used); errors.Is(err, errReflected) {
-			return x.reflected()
-		}
-		return err
 	}
 	// Not what it said it was, or something follows its end, or too much comes of it.
 	x.result.Unscanned = true
@@ -127,10 +131,11 @@ func (x *exchange) search(ctx context.Context, src *tap, decode scrub.Decoder) e
 		}
 		tail := m.Tail(text)
 		carried = copy(window, text[len(text)-tail:])
+		src.decoded(n, tail)
 		if err == nil {
 			// At its end that waits until nothing follows: else it was no encoding, and is
 			// searched as it stands. A member of gzip whose sum was right is one.
-			if werr := src.searched(n, tail, parts != nil && parts.Settled()); werr != nil {
+			if werr := src.searched(n, parts != nil && parts.Settled()); werr != nil {
 				src.failed = werr
 				return werr
 			}
@@ -157,11 +162,13 @@ type tap struct {
 	ahead  int   // see [scrub.Ahead]
 	mark   int   // so many used bytes, of which at most ahead decoded bytes were still to come
 	since  int   // decoded bytes since the mark was made
+	tail   int   // of what is decoded, so many bytes at the end could begin a credential
 	clear  bool  // in what is decoded no credential begins
 	seen   int   // how much was used when that was last looked at
 	bulk   bool  // the last of it was asked for in one piece, as deflate asks for what is no code
 	came   int64 // encoded bytes so far
 	end    error // io.EOF or the upstream's failure
+	broke  bool  // the decoder has come to that failure
 	failed error // the upstream's, or the caller's, or for want of memory
 }
 
@@ -170,7 +177,7 @@ var _ scrub.Encoded = (*tap)(nil)
 // fill reads more from the upstream.
 func (t *tap) fill() error {
 	if t.end != nil {
-		return t.end
+		return t.ended()
 	}
 	if t.used > heldLimit {
 		n := t.used
@@ -188,16 +195,19 @@ func (t *tap) fill() error {
 	t.x.result.BytesIn += int64(n)
 	t.came += int64(n)
 	t.held = t.held[:len(t.held)+n]
-	if err != nil {
-		t.end = err
-		if err != io.EOF {
-			t.failed = err
-		}
-	}
-	if n > 0 {
+	t.end = err
+	if n > 0 || err == nil {
 		return nil
 	}
-	return err
+	return t.ended()
+}
+
+// ended is the end of what the upstream has sent, to which the decoder has come.
+func (t *tap) ended() error {
+	if t.end != io.EOF {
+		t.failed, t.broke = t.end, true
+	}
+	return t.end
 }
 
 // Read implements [io.Reader].
@@ -247,16 +257,22 @@ func (t *tap) Peek(n int) ([]byte, error) {
 // Buffered returns how many bytes Peek has without waiting for the upstream.
 func (t *tap) Buffered() int { return len(t.held) - t.used }
 
-// searched releases what may leave once n bytes more were decoded and searched, of which so
-// many at the end could begin a credential. Settled says that no more comes of what was used.
-func (t *tap) searched(n, tail int, settled bool) error {
+// decoded notes that n bytes more were decoded and searched, of which so many at the end could
+// begin a credential.
+func (t *tap) decoded(n, tail int) {
 	t.since += n
-	t.clear, t.seen = tail == 0, t.used
+	t.tail, t.clear = tail, tail == 0
+}
+
+// searched releases what may leave after n bytes more. Settled says that no more comes of what
+// was used.
+func (t *tap) searched(n int, settled bool) error {
+	t.seen = t.used
 	given := n < windowSize && (t.ahead == 0 || t.flushed()) || settled && t.end != io.EOF // all that came of what was used
 	if t.clear && given {
 		return t.release(t.used)
 	}
-	if t.since-tail < t.ahead {
+	if t.since-t.tail < t.ahead {
 		return nil
 	}
 	err := t.release(t.mark)
@@ -264,6 +280,24 @@ func (t *tap) searched(n, tail int, settled bool) error {
 		t.mark, t.since = t.used, 0
 	}
 	return err
+}
+
+// rescue releases what may leave of an answer that the upstream has broken off: what was decoded
+// and searched, but for an end that could begin a credential. Whole says that the encoding was
+// there to its end.
+func (t *tap) rescue(whole bool) error {
+	n := t.seen // all of that was given, or the decoder had not asked for more
+	switch {
+	case t.tail > 0 && t.since-t.tail < t.ahead:
+		return nil
+	case t.tail > 0:
+		n = t.mark
+	case whole:
+		return t.release(t.used)
+	case t.ahead > 0: // it was given with the failure
+		n = max(0, t.used-scrub.Lookahead)
+	}
+	return t.release(t.clean(n))
 }
 
 // flushed reports whether what was used ends as a flush does, with an empty block (RFC 1951

@@ -82,6 +82,10 @@ func Ahead(coding string) int {
 	return 0
 }
 
+// Lookahead is how many bytes at most of those that a decoder of deflate has used it may not have
+// decoded when its source fails.
+const Lookahead = 32 / 8
+
 // Whole decodes a body that is there whole. Of one that decodes to more than limit
 // bytes it returns limit and one byte more, and no error: a small body may decode to
 // terabytes. The error is the decoder's, for a body that is not in its coding or is cut
