@@ -71,6 +71,7 @@ type Error struct {
 	Reason Reason // finer cause; empty when Code says it all
 	Stage  Stage
 	Msg    string // what happened and why, one sentence
+	Plain  string // Msg as the trail and an approval keep it, without the arguments in it; "": as it is
 	Hint   string // what to do next, for a human and for an agent
 	Ask    string // the same for who asks over REST or MCP, with members where Hint has flags; "": Hint
 	Err    error  // the cause, never shown to the caller
@@ -92,6 +93,17 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Msg, e.Err)
 	}
 	return fmt.Sprintf("%s: %s", e.Code, e.Msg)
+}
+
+// recorded is an error as records keep it: see [Error.Plain].
+func recorded(err error) error {
+	e := AsError(err)
+	if e == nil || e.Plain == "" {
+		return err
+	}
+	plain := *e
+	plain.Msg = e.Plain
+	return &plain
 }
 
 // Unwrap returns the cause.

@@ -80,6 +80,28 @@ func TestFinishKnowsWhatMayHaveHappened(t *testing.T) {
 	}
 }
 
+// What an error says with arguments is for the caller: the trail and the approval keep it
+// without them.
+func TestNoRecordKeepsTheArgumentsThatAnErrorSays(t *testing.T) {
+	kept := ""
+	s := &runtimetest.Stages{OnDecide: ask}
+	s.OnExecute = func(context.Context, *runtime.Call, runtime.Responder) (runtime.Result, error) {
+		return runtime.Result{}, &runtime.Error{Code: runtime.CodeUpstream, Msg: "the pin 1234-5678 is wrong", Plain: "the pin {pin} is wrong", Hint: "ask"}
+	}
+	s.OnFinish = func(_ context.Context, _ runtime.Ticket, err error) error {
+		kept = runtime.AsError(err).Msg
+		return nil
+	}
+	told := runtime.AsError(pipeline(t, s).Do(t.Context(), &runtime.Request{}, &runtimetest.Responder{}))
+	if told.Msg != "the pin 1234-5678 is wrong" || told.RequestID == "" {
+		t.Errorf("the caller is told %+v", told)
+	}
+	const plain = "the pin {pin} is wrong"
+	if o := s.Outcomes(); len(o) != 1 || o[0].Err.Msg != plain || o[0].Err.Hint != "ask" || o[0].Err.RequestID != told.RequestID || kept != plain {
+		t.Errorf("the trail keeps %+v, the approval %q", o[0].Err, kept)
+	}
+}
+
 // A request has not been sent only where that is certain: the backend was not asked, or
 // says so of all its attempts.
 func TestSentUnlessThatIsCertain(t *testing.T) {

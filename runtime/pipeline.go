@@ -174,7 +174,7 @@ func (p *Pipeline) end(rec *Record, req *Request, out Responder, panicked any, e
 		if named.Code == CodeApprovalPending && req.Results != nil {
 			named.ResultURL = req.Results(named.ApprovalID)
 		}
-		rec.Err, rec.ApprovalID, err = &named, named.ApprovalID, &named
+		rec.Err, rec.ApprovalID, err = AsError(recorded(&named)), named.ApprovalID, &named
 		defer out.Abort(err) // after the outcome: Abort may panic, as http.ErrAbortHandler does
 	} else {
 		rec.ApprovalID = rec.Ticket.ID
@@ -267,7 +267,7 @@ func (p *Pipeline) finish(ticket Ticket, reached Stage, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = p.o.Approvals.Finish(ctx, ticket, err) // the approver says so itself, and it stays executing
+	_ = p.o.Approvals.Finish(ctx, ticket, recorded(err)) // the approver says so itself, and it stays executing
 	return err
 }
 

@@ -88,7 +88,7 @@ var plan = map[string]room{
 	"services/rest/scrub":      {3, nil},
 	"services/rest/witness":    {3, []string{"runtime"}},
 	"services/jq":              {3, []string{"runtime"}},
-	"services/command":         {3, []string{"runtime"}},
+	"services/command":         {3, []string{"runtime", "services/request"}},
 	"services/openapi":         {3, []string{"runtime", "services"}},
 	"services/export":          {3, []string{"runtime", "services"}},
 	"services/review":          {3, []string{"runtime", "services"}},

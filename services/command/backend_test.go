@@ -207,6 +207,9 @@ func TestExitCodesAreMapped(t *testing.T) {
 	if _, err := run("4", mapped); err == nil || err.Msg != "no repository a/b" || !strings.Contains(err.Error(), "not_found") {
 		t.Errorf("%v", err)
 	}
+	if _, err := run("4", mapped); err == nil || err.Plain != "no repository {repo}" {
+		t.Errorf("recorded as %q", err.Plain)
+	}
 	if _, err := run("5", mapped); err == nil || err.Code != runtime.CodeRateLimited {
 		t.Errorf("%v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/request"
 )
 
 // outcome says how a program ended: nil when it ended well.
@@ -56,7 +57,7 @@ func exited(call *runtime.Call, code int, e *runtime.Error) error {
 	}
 	e.Msg = fmt.Sprintf("%s ended with exit code %d", call.Action.Ref, code)
 	if m, known := spec.Errors[code]; known {
-		e.Msg = expand(m.Message, call)
+		e.Msg, e.Plain = request.Expand(m.Message, call.Args), m.Message
 		said := m.Code
 		if e.Err != nil {
 			said += "\n" + e.Err.Error()
@@ -66,16 +67,6 @@ func exited(call *runtime.Call, code int, e *runtime.Error) error {
 		}
 	}
 	return e
-}
-
-// expand fills {argument} in a message, in one pass: an argument that looks like a hole stays
-// what it is.
-func expand(message string, call *runtime.Call) string {
-	pairs := make([]string, 0, 2*len(call.Args))
-	for name, value := range call.Args {
-		pairs = append(pairs, "{"+name+"}", fmt.Sprint(value))
-	}
-	return strings.NewReplacer(pairs...).Replace(message)
 }
 
 // bounded keeps what is written up to a limit, and says once when that is
