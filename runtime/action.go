@@ -169,7 +169,7 @@ type CallerAuth string
 const (
 	CallerReplace     CallerAuth = "replace"     // overwritten by the stored one
 	CallerPlaceholder CallerAuth = "placeholder" // must be the service's placeholder, else refused
-	CallerKeep        CallerAuth = "keep"        // kept when present
+	CallerKeep        CallerAuth = "keep"        // kept when present; else the stored one goes, and no other beside it
 )
 
 // Auth is where the credential of a service goes and which one it is.

@@ -64,7 +64,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	if err := permitted(call, m); err != nil {
 		return err
 	}
-	if raw && auth.Caller != runtime.CallerKeep {
+	if raw {
 		m.dropOthers(fieldOf(auth))
 		if err := b.dropFromForm(call, auth, m); err != nil {
 			return err
