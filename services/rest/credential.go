@@ -37,7 +37,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		return nil
 	case raw && auth.KeepIf != "" && s.matches(auth.KeepIf), raw && auth.Caller == runtime.CallerKeep && s.other:
 		m.used = runtime.CredentialCaller
-		return nil
+		return b.keepOnlyOwn(call, auth, m, s)
 	case raw && auth.Caller == runtime.CallerPlaceholder && (!s.placeholder || s.other):
 		return &runtime.Error{
 			Code: runtime.CodeForbidden,
@@ -71,6 +71,22 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		}
 	}
 	return b.place(call, auth, m, result)
+}
+
+// keepOnlyOwn takes the service's own placeholder out of its place where the caller's own
+// credential is kept, in another one, and so nothing replaces it.
+func (b *Backend) keepOnlyOwn(call *runtime.Call, auth *runtime.Auth, m *message, s seen) error {
+	name := fieldOf(auth)
+	switch {
+	case !s.placeholder:
+		return nil
+	case name == "" || s.other: // it cannot be taken out by itself
+		return foreignPlaceholder(call.Action.Service)
+	}
+	for _, spelling := range m.remove(name) {
+		m.declare(runtime.ChangeCallerKey, spelling)
+	}
+	return nil
 }
 
 // dropOthers removes the customary credential fields but the declared one.
