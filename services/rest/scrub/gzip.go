@@ -42,7 +42,7 @@ func (z *members) Read(p []byte) (n int, err error) {
 		return 0, z.err
 	}
 	n, z.err = z.body.Read(p)
-	z.sum, z.size = crc32.Update(z.sum, crc32.IEEETable, p[:n]), z.size+uint32(n) //nolint:gosec // RFC 1952: modulo 2^32
+	z.sum, z.size = crc32.Update(z.sum, crc32.IEEETable, p[:n]), z.size+uint32(n) //nolint:gosec // modulo 2^32
 	if z.err == io.EOF {
 		z.err = z.end()
 	}
@@ -52,15 +52,27 @@ func (z *members) Read(p []byte) (n int, err error) {
 // Settled implements [Settled].
 func (z *members) Settled() bool { return z.ended }
 
-// begin reads the head of a member (RFC 1952 section 2.3); io.EOF says that there is none.
+// begin begins the next member; io.EOF says that there is none.
 func (z *members) begin() error {
+	z.ended, z.sum, z.size = false, 0, 0
+	if err := z.head(); err != nil {
+		return err
+	}
+	if z.body == nil {
+		z.body = flate.NewReader(z.src)
+		return nil
+	}
+	return z.body.(flate.Resetter).Reset(z.src, nil)
+}
+
+// head reads over the head of a member (RFC 1952 section 2.3).
+func (z *members) head() error {
 	const (
 		sum     = 1 << 1
 		extra   = 1 << 2
 		name    = 1 << 3
 		comment = 1 << 4
 	)
-	z.ended, z.sum, z.size = false, 0, 0
 	var head [10]byte
 	if _, err := io.ReadFull(z.src, head[:]); err != nil {
 		return err
@@ -89,15 +101,9 @@ func (z *members) begin() error {
 		}
 	}
 	if flags&sum != 0 {
-		if err := z.skip(2); err != nil {
-			return err
-		}
+		return z.skip(2)
 	}
-	if z.body == nil {
-		z.body = flate.NewReader(z.src)
-		return nil
-	}
-	return z.body.(flate.Resetter).Reset(z.src, nil)
+	return nil
 }
 
 func (z *members) skip(n int) error {
