@@ -1,6 +1,9 @@
 package call
 
 import (
+	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -48,12 +51,94 @@ func TestALinkIsFollowedWithoutTheArgumentForTheUserAgent(t *testing.T) {
 
 func firstOf(t *testing.T, args runtime.Args) (Actions, step) {
 	t.Helper()
-	set := servicestest.Set(t, "again.yaml", again)
+	return firstOfAction(t, again, "again.list", args)
+}
+
+func firstOfAction(t *testing.T, file string, ref runtime.Ref, args runtime.Args) (Actions, step) {
+	t.Helper()
+	set := servicestest.Set(t, "service.yaml", file)
 	a := Actions{Services: services.NewLive(set)}
-	action, _ := set.Action("again.list")
-	first, err := a.first(&runtime.Request{Action: "again.list", Args: args}, action)
+	action, _ := set.Action(string(ref))
+	first, err := a.first(&runtime.Request{Action: ref, Args: args}, action)
 	if err != nil || first.url == nil {
 		t.Fatal(err)
 	}
 	return a, first
+}
+
+const onward = `
+name: onward
+version: 1.0.0
+base_url: https://api.onward.test
+actions:
+  texts: {method: GET, path: /texts, args: [{name: page}], pagination: {type: page, param: page}}
+  bounded: {method: GET, path: /bounded, args: [{name: page, type: integer, maximum: 2}], pagination: {type: page, param: page}}
+  from-zero: {method: GET, path: /zero, args: [{name: page, type: integer, default: 0}], pagination: {type: page, param: page}}
+  cursor: {method: GET, path: /cursor, args: [{name: after}], pagination: {type: cursor, next: .next, param: after}}
+  numbers: {method: GET, path: /numbers, args: [{name: after, type: integer}], pagination: {type: cursor, next: .next, param: after}}
+  links: {method: GET, path: /links, args: [{name: kind}], pagination: {type: link}}
+`
+
+// A list goes on from the page that was asked for, and the number or the cursor is brought
+// to the type of the argument that takes it.
+func TestTheNextPageIsOfTheArgumentsType(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		action     runtime.Ref
+		args       runtime.Args
+		body, want string
+	}{
+		{"onward.texts", runtime.Args{}, `[1]`, "/texts?page=2"},
+		{"onward.texts", runtime.Args{"page": "3"}, `[1]`, "/texts?page=4"},
+		{"onward.bounded", runtime.Args{"page": json.Number("1")}, `[1]`, "/bounded?page=2"},
+		{"onward.from-zero", runtime.Args{}, `[1]`, "/zero?page=1"},
+		{"onward.cursor", runtime.Args{}, `{"next": 9007199254740993}`, "/cursor?after=9007199254740993"},
+		{"onward.numbers", runtime.Args{}, `{"next": "100"}`, "/numbers?after=100"},
+	} {
+		a, first := firstOfAction(t, onward, c.action, c.args)
+		next, more, err := a.next(first, &Answer{Status: 200, Body: []byte(c.body)}, 1, 1)
+		if err != nil || !more || next.url.RequestURI() != c.want {
+			t.Errorf("%s goes on with %v (%v, %v), want %s", c.action, next.url, more, err, c.want)
+		}
+	}
+}
+
+// What cannot be asked for is not the end of a list: half of one would look whole.
+func TestAPageThatCannotBeAskedForIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		action     runtime.Ref
+		args       runtime.Args
+		body, want string
+	}{
+		{"onward.bounded", runtime.Args{"page": json.Number("2")}, `[1]`, "must be at most 2"},
+		{"onward.texts", runtime.Args{"page": "first"}, `[1]`, "page of onward.texts is not a number to go on from"},
+		{"onward.cursor", runtime.Args{}, `{"next": {"id": 1}}`, "must be text"},
+		{"onward.numbers", runtime.Args{}, `{"next": "MTAw"}`, "must be a whole number"},
+	} {
+		a, first := firstOfAction(t, onward, c.action, c.args)
+		_, more, err := a.next(first, &Answer{Status: 200, Body: []byte(c.body)}, 1, 1)
+		if more || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: more %v, error %v, want one with %q", c.action, more, err, c.want)
+		}
+	}
+}
+
+// A service may be removed while a long list is on its way, and be there again, or for the
+// first time, when a page of it was asked for.
+func TestAListThatLosesItsServiceIsAnError(t *testing.T) {
+	t.Parallel()
+	answer := &Answer{Status: 200, Header: http.Header{"Link": {`</links?kind=a&page=2>; rel="next"`}}, Body: []byte(`{"next": "b"}`)}
+	for _, action := range []runtime.Ref{"onward.cursor", "onward.texts", "onward.links"} {
+		a, first := firstOfAction(t, onward, action, nil)
+		a.Services.Swap(nil)
+		if _, more, err := a.next(first, answer, 1, 1); more || err == nil {
+			t.Errorf("%s after its service went: more %v, error %v", action, more, err)
+		}
+		unresolved := step{req: first.req, action: first.action} // as of [Actions.first], when the service came after it
+		a, _ = firstOfAction(t, onward, action, nil)
+		if _, more, err := a.next(unresolved, answer, 1, 1); more || err == nil {
+			t.Errorf("%s whose service came late: more %v, error %v", action, more, err)
+		}
+	}
 }

@@ -45,12 +45,25 @@ type step struct {
 // first is the step of the request that the caller asked for. What is wrong with
 // its arguments is left to the pipeline, which records it.
 func (a Actions) first(req *runtime.Request, action *runtime.Action) (step, error) {
-	s := step{req: req, action: action}
-	found, err := a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args, Settled: req.Settled})
-	if err != nil || found.Built == nil {
+	found, err := a.resolve(req)
+	if err != nil {
+		return step{req: req, action: action}, nil
+	}
+	return leading(req, action, found)
+}
+
+// resolve is what the request of a step is resolved to in the pipeline too.
+func (a Actions) resolve(req *runtime.Request) (runtime.Resolved, error) {
+	return a.Services.Resolve(&runtime.Request{Surface: req.Surface, Action: req.Action, Args: req.Args, Settled: req.Settled})
+}
+
+// leading is the step of a resolved request, with the URL that it leads to.
+func leading(req *runtime.Request, action *runtime.Action, found runtime.Resolved) (s step, err error) {
+	s = step{req: req, action: action}
+	built := found.Built
+	if built == nil {
 		return s, nil
 	}
-	built := found.Built
 	s.args, s.header = found.Args, built.Header
 	if s.url, err = url.Parse(built.Scheme + "://" + built.Authority + built.Target); err != nil {
 		return s, fmt.Errorf("the URL of %s: %w", action.Ref, err)
@@ -108,6 +121,9 @@ func unfollowed(s step, format string, args ...any) error {
 // follow makes the step that a URL of an answer leads to: a GET on the same
 // origin, and whatever action that is.
 func (a Actions) follow(from step, ref, how string) (step, error) {
+	if from.url == nil {
+		return step{}, unsettled(from)
+	}
 	to, err := from.url.Parse(ref)
 	if err != nil {
 		return step{}, unfollowed(from, "%s what is not a URL", how)
@@ -142,8 +158,12 @@ func printablePath(path string) string {
 	return fmt.Sprintf("%q", path[:min(len(path), 100)])
 }
 
-// again is the step of the same action with one argument changed.
+// again is the step of the same action with one argument changed. A request that cannot be
+// made is an error here: nobody sends it, so the pipeline does not say it.
 func (a Actions) again(from step, changed runtime.Args) (step, error) {
+	if from.url == nil {
+		return step{}, unsettled(from)
+	}
 	args := runtime.Args{}
 	maps.Copy(args, from.args)
 	maps.Copy(args, changed)
@@ -151,7 +171,21 @@ func (a Actions) again(from step, changed runtime.Args) (step, error) {
 		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
 		Action: from.action.Ref, Args: args, Settled: from.args != nil,
 	}
-	return a.first(req, from.action)
+	found, err := a.resolve(req)
+	if err != nil {
+		return step{}, err
+	}
+	next, err := leading(req, from.action, found)
+	if err == nil && next.url == nil {
+		err = unsettled(from)
+	}
+	return next, err
+}
+
+// unsettled is the error of a step whose service changed after it was begun, so that it is
+// not known where it went and with which arguments.
+func unsettled(s step) error {
+	return unfollowed(s, "was installed or changed while it was asked")
 }
 
 // nextLink finds the target of rel="next" in Link fields (RFC 8288 section 3).

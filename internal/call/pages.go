@@ -98,8 +98,7 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 		if err := dec.Decode(&cursor); err != nil {
 			return step{}, false, unfollowed(s, "gives a next page that cannot be read")
 		}
-		next, err := a.again(s, runtime.Args{pages.Param: cursor})
-		return next, err == nil && next.url != nil, err
+		return a.onward(s, cursor)
 	case "page":
 		if count < 0 {
 			return step{}, false, unfollowed(s, "answers with something else than a list, so that the last page cannot be told; its action needs response.filter")
@@ -108,11 +107,14 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 			return step{}, false, nil
 		}
 		number := page
-		if n, ok := s.args[pages.Param].(json.Number); ok {
-			number, _ = strconv.Atoi(string(n))
+		if given := s.args[pages.Param]; given != nil {
+			n, err := strconv.Atoi(fmt.Sprint(given))
+			if err != nil {
+				return step{}, false, unfollowed(s, "has more pages, but the argument %s of %s is not a number to go on from", pages.Param, s.action.Ref)
+			}
+			number = n
 		}
-		next, err := a.again(s, runtime.Args{pages.Param: json.Number(strconv.Itoa(number + 1))})
-		return next, err == nil && next.url != nil, err
+		return a.onward(s, json.Number(strconv.Itoa(number+1)))
 	}
 	link := nextLink(answer.Header)
 	if link == "" {
@@ -123,9 +125,27 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 		return step{}, false, err
 	}
 	if changed := asArguments(s, next.url); changed != nil {
-		if same, err := a.again(s, changed); err == nil && same.url != nil {
+		if same, err := a.again(s, changed); err == nil {
 			return same, true, nil
 		}
+	}
+	return next, true, nil
+}
+
+// onward is the step of the page that the pagination's argument leads to with this value,
+// which is brought to the type of the argument: some APIs number their cursors. A page that
+// cannot be asked for is an error, since the list would end before it as if it were whole.
+func (a Actions) onward(s step, value any) (step, bool, error) {
+	param := s.action.HTTP.Pages.Param
+	ofText := func(p runtime.Param) bool { return p.Name == param && p.Type == runtime.TypeString }
+	if n, ok := value.(json.Number); ok && slices.ContainsFunc(s.action.Params, ofText) {
+		value = string(n)
+	}
+	next, err := a.again(s, runtime.Args{param: value})
+	if err != nil {
+		e := *runtime.AsError(err)
+		e.Msg, e.Action, e.RequestID = "the page that follows cannot be asked for: "+e.Msg, s.action.Ref, s.req.ID
+		return step{}, false, &e
 	}
 	return next, true, nil
 }
