@@ -37,6 +37,8 @@ func TestTheNextPageOfALink(t *testing.T) {
 		`</first>; rel=first, </b>; title="x"; REL="prev next", </c>`: "/b",
 		`</last>; rel="last"`:                                         "",
 		`>broken<`:                                                    "",
+		`</a?cursor=0:0:1>; rel="previous"; results="false"; cursor="0:0:1", </a?cursor=0:100:0>; rel="next"; results="true"; cursor="0:100:0"`: "/a?cursor=0:100:0",
+		`</a?cursor=0:0:1>; rel="previous"; results="true"; cursor="0:0:1", </a?cursor=0:200:0>; rel="next"; results="false"; cursor="0:200:0"`: "",
 	} {
 		if got := nextLink(http.Header{"Link": {value}}); got != want {
 			t.Errorf("%s leads to %q, not %q", value, got, want)

@@ -188,7 +188,8 @@ func unsettled(s step) error {
 	return unfollowed(s, "was installed or changed while it was asked")
 }
 
-// nextLink finds the target of rel="next" in Link fields (RFC 8288 section 3).
+// nextLink finds the target of rel="next" in Link fields (RFC 8288 section 3); "" where
+// nothing is behind it.
 func nextLink(header http.Header) string {
 	for _, value := range header.Values("Link") {
 		for value != "" {
@@ -201,15 +202,27 @@ func nextLink(header http.Header) string {
 			if more := strings.IndexByte(params, '<'); more >= 0 {
 				params, value = params[:more], params[more:]
 			}
-			for param := range strings.SplitSeq(params, ";") {
-				name, rel, _ := strings.Cut(strings.Trim(param, " ,\t"), "=")
-				if strings.EqualFold(strings.TrimSpace(name), "rel") && hasWord(strings.Trim(rel, `" `), "next") {
-					return target
-				}
+			if leadsOn(params) {
+				return target
 			}
 		}
 	}
 	return ""
+}
+
+// leadsOn reports whether the parameters are those of a link to a next page that has
+// something: Sentry names a page behind the last one too, with results="false".
+func leadsOn(params string) bool {
+	next := false
+	for param := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.Trim(param, " ,\t"), "=")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(value, `" `)
+		if name == "results" && value == "false" {
+			return false
+		}
+		next = next || name == "rel" && hasWord(value, "next")
+	}
+	return next
 }
 
 func hasWord(list, word string) bool {
