@@ -191,6 +191,12 @@ type Auth struct {
 	Placeholders map[string]string
 }
 
+// Refs are the names in the vault that a key is made of: its own, and the one of the user
+// that goes with it.
+func (a *Auth) Refs() []string {
+	return slices.DeleteFunc([]string{a.Ref, a.UsernameRef}, func(ref string) bool { return ref == "" })
+}
+
 // OAuth is where a service's access tokens come from (RFC 6749).
 type OAuth struct {
 	AuthorizeURL string // "": no sign-in in a browser

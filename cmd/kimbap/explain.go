@@ -108,5 +108,6 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	}
 	line("verdict", verdict)
 	line("credential", c.atHome(x.Credential))
+	line("user name", c.atHome(x.Username))
 	line("", "nothing was sent")
 }

@@ -121,6 +121,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if err != nil {
 		return Finding{"credentials", "fail", err.Error(), "kimbap vault list"}
 	}
+	if _, half, err := a.keyed(ctx); err == nil && len(half) > 0 {
+		return Finding{"credentials", "warn", "the user name that goes with the key of " + half[0].Name + " is not stored", "kimbap vault set " + half[0].Auth.UsernameRef}
+	}
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}

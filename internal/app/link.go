@@ -258,26 +258,42 @@ func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
 
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
 // services whose credential is stored, so that no working login is disturbed. One that
-// has expired is as good as none.
+// has expired, or whose user name is missing, is as good as none.
 func (a *App) Placeholders(ctx context.Context) (map[string]string, []string, error) {
-	stored, err := a.vault.List(ctx, a.tenant)
+	whole, _, err := a.keyed(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	names := map[string]bool{}
-	for _, s := range stored {
-		names[s.Name] = !s.Expired(a.o.Clock())
-	}
 	out, linked := map[string]string{}, []string{}
-	for _, s := range a.Services().Services() {
-		if !names[s.Auth.Ref] {
-			continue
-		}
+	for _, s := range whole {
 		linked = append(linked, s.Name)
 		maps.Copy(out, s.Placeholders)
 	}
 	slices.Sort(linked)
 	return out, linked, nil
+}
+
+// keyed are the services whose credential is stored, and those where it is without the user
+// name that goes with it: requests to them are refused.
+func (a *App) keyed(ctx context.Context) (whole, half []*services.Service, err error) {
+	stored, err := a.vault.List(ctx, a.tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	good := map[string]bool{}
+	for _, s := range stored {
+		good[s.Name] = !s.Expired(a.o.Clock())
+	}
+	for _, s := range a.Services().Services() {
+		switch user := s.Auth.UsernameRef; {
+		case !good[s.Auth.Ref]:
+		case user != "" && !good[user]:
+			half = append(half, s)
+		default:
+			whole = append(whole, s)
+		}
+	}
+	return whole, half, nil
 }
 
 // KeyAdvice is what is left to do before an installed service acts with a stored key, ""
@@ -287,20 +303,26 @@ func (a *App) KeyAdvice(ctx context.Context, s *services.Service) string {
 		return ""
 	}
 	stored, _ := a.vault.List(ctx, a.tenant) // the next command says what is wrong with it
-	for _, e := range stored {
-		if e.Name != s.Auth.Ref || e.Expired(a.o.Clock()) {
-			continue
-		}
-		wanted := slices.Clone(s.Authorities)
-		if s.Adapter != "http" {
-			wanted = append(wanted, runtime.CommandAuthority(s.Name))
-		}
-		if slices.ContainsFunc(wanted, func(host string) bool { return !slices.Contains(e.Authorities, host) }) {
-			return "its stored key is not for all of its hosts: kimbap link " + s.Name + " --rebind"
-		}
-		return ""
+	wanted := slices.Clone(s.Authorities)
+	if s.Adapter != "http" {
+		wanted = append(wanted, runtime.CommandAuthority(s.Name))
 	}
-	return "give it a key: kimbap link " + s.Name
+	for _, ref := range s.Auth.Refs() {
+		i := slices.IndexFunc(stored, func(e vault.Entry) bool { return e.Name == ref && !e.Expired(a.o.Clock()) })
+		what := "key"
+		switch {
+		case i < 0 && ref == s.Auth.Ref:
+			return "give it a key: kimbap link " + s.Name
+		case i < 0:
+			return "give it the user name that goes with its key: kimbap vault set " + ref
+		case ref != s.Auth.Ref:
+			what = "user name"
+		}
+		if slices.ContainsFunc(wanted, func(host string) bool { return !slices.Contains(stored[i].Authorities, host) }) {
+			return "its stored " + what + " is not for all of its hosts: kimbap link " + s.Name + " --rebind"
+		}
+	}
+	return ""
 }
 
 // Rebind keeps the stored credential of a service and binds it to the hosts

@@ -56,6 +56,7 @@ type Explanation struct {
 	Steps      []policy.Step `json:"steps,omitempty"`
 	ReadAs     *draft.ReadAs `json:"read_as,omitempty"` // the reading of its path that decided, if not the first
 	Credential string        `json:"credential"`
+	Username   string        `json:"username,omitempty"` // what stands for the user name that goes with a stored credential
 	Refused    string        `json:"refused,omitempty"`
 	NeedsBody  bool          `json:"needs_body,omitempty"` // the answer depends on the body
 
@@ -149,18 +150,30 @@ func (e Explainer) decide(ctx context.Context, x *Explanation, req *runtime.Requ
 		x.Credential = fmt.Sprintf("%s: requests are refused (%s): %s", action.Auth.Ref, why.Code, why.Msg)
 		return nil
 	}
-	x.Credential = action.Auth.Ref + ": not stored, the caller's own passes"
 	stored, err := e.Vault.List(ctx, me.Tenant)
-	for _, s := range stored {
-		if s.Name == action.Auth.Ref {
-			x.Credential = fmt.Sprintf("%s, version %d", s.Name, s.Version)
-			switch {
-			case s.Expired(e.Clock()):
-				x.Credential = s.Name + ": expired, the caller's own passes"
-			case !slices.Contains(s.Authorities, req.Target.Authority):
-				x.Credential += ", not for this host (kimbap link " + x.Service + " --rebind)"
-			}
+	var good bool
+	if x.Credential, good = e.stands(stored, action.Auth.Ref, req.Target.Authority, x.Service); !good {
+		x.Credential += ", the caller's own passes"
+	} else if user := action.Auth.UsernameRef; user != "" {
+		if x.Username, good = e.stands(stored, user, req.Target.Authority, x.Service); !good {
+			x.Username += ", so requests are refused (kimbap vault set " + user + ")"
 		}
 	}
 	return err
+}
+
+// stands says what stands in the vault under a name; whether it is good.
+func (e Explainer) stands(stored []vault.Entry, name, authority, service string) (said string, good bool) {
+	i := slices.IndexFunc(stored, func(s vault.Entry) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		return name + ": not stored", false
+	case stored[i].Expired(e.Clock()):
+		return name + ": expired", false
+	}
+	said = fmt.Sprintf("%s, version %d", name, stored[i].Version)
+	if !slices.Contains(stored[i].Authorities, authority) {
+		said += ", not for this host (kimbap link " + service + " --rebind)"
+	}
+	return said, true
 }

@@ -24,6 +24,14 @@ actions:
   create-note: {method: POST, path: /notes, risk: {level: high}}
 `
 
+const calls = `name: calls
+version: 1.0.0
+base_url: https://calls.test
+auth: {type: basic, basic: {username_ref: calls.sid, password_ref: calls.token}}
+actions:
+  get-call: {method: GET, path: "/calls/{id}"}
+`
+
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
 // keys are what is stored.
@@ -33,7 +41,12 @@ func (k keys) List(context.Context, runtime.Tenant) ([]vault.Entry, error) { ret
 
 func explainer(t *testing.T, stored ...vault.Entry) explain.Explainer {
 	t.Helper()
-	set := servicestest.Set(t, "notes.yaml", notes)
+	return explainerOf(t, notes, stored...)
+}
+
+func explainerOf(t *testing.T, service string, stored ...vault.Entry) explain.Explainer {
+	t.Helper()
+	set := servicestest.Set(t, "service.yaml", service)
 	rules, err := policy.Compile(nil, policy.File{Name: "policy.yaml", Data: []byte("version: 1\nrules:\n  - {name: no-writes, match: {action: notes.create-note}, then: deny}\n")})
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +98,30 @@ func TestWhatIsSaidOfARequest(t *testing.T) {
 				t.Errorf("refused: %q", got.Refused)
 			}
 		})
+	}
+}
+
+// A password is of no use without the user name that goes with it.
+func TestTheUserNameOfAKeyIsLookedAt(t *testing.T) {
+	key := vault.Entry{Name: "calls.token", Version: 1, Authorities: []string{"calls.test:443"}}
+	user := vault.Entry{Name: "calls.sid", Version: 2, Authorities: key.Authorities}
+	over, elsewhere, keyOver := user, user, key
+	over.Expires, elsewhere.Authorities, keyOver.Expires = now, []string{"other.test:443"}, now
+	for about, c := range map[string]struct {
+		stored []vault.Entry
+		want   string
+	}{
+		"both":                  {[]vault.Entry{user, key}, "calls.sid, version 2"},
+		"none":                  {[]vault.Entry{key}, "calls.sid: not stored, so requests are refused (kimbap vault set calls.sid)"},
+		"an expired one":        {[]vault.Entry{key, over}, "calls.sid: expired, so requests are refused (kimbap vault set calls.sid)"},
+		"another host's":        {[]vault.Entry{key, elsewhere}, "calls.sid, version 2, not for this host (kimbap link calls --rebind)"},
+		"none, and no password": {nil, ""},
+		"an expired password":   {[]vault.Entry{keyOver}, ""},
+	} {
+		got, err := explainerOf(t, calls, c.stored...).Explain(t.Context(), "GET", "https://calls.test/calls/7")
+		if err != nil || got.Username != c.want {
+			t.Errorf("%s: user name %q, want %q (credential %q, %v)", about, got.Username, c.want, got.Credential, err)
+		}
 	}
 }
 

@@ -74,11 +74,14 @@ func (b Box) linked(ctx context.Context, who *runtime.Principal, s *services.Ser
 	if !needsKey(s) {
 		return &yes
 	}
-	has, err := b.HasKey(ctx, who.Tenant, s.Auth.Ref)
-	if err != nil {
-		return nil
+	for _, ref := range s.Auth.Refs() {
+		if has, err := b.HasKey(ctx, who.Tenant, ref); err != nil {
+			return nil
+		} else if !has {
+			return &has
+		}
 	}
-	return &has
+	return &yes
 }
 
 // sourceOf is a service's file, below the home without its path.

@@ -84,6 +84,28 @@ func TestAKeyThatNobodyKnowsOfIsNotSaidToBeMissing(t *testing.T) {
 	}
 }
 
+// A password is of no use without the user name that goes with it.
+func TestAKeyWithoutItsUserNameIsNone(t *testing.T) {
+	t.Parallel()
+	set := servicestest.Set(t, "calls.yaml", `
+name: calls
+version: 1.0.0
+base_url: https://calls.test
+auth: {type: basic, basic: {username_ref: calls.sid, password_ref: calls.token}}
+actions: {get: {method: GET, path: /x}}
+`)
+	b, stored := box(t), map[string]bool{"calls.token": true}
+	b.Services = services.NewLive(set)
+	b.HasKey = func(_ context.Context, _ runtime.Tenant, ref string) (bool, error) { return stored[ref], nil }
+	for _, want := range []bool{false, true} {
+		list := b.Available(t.Context(), &runtime.Principal{Scopes: []runtime.Scope{"*"}})
+		if len(list) != 1 || list[0].Linked == nil || *list[0].Linked != want {
+			t.Errorf("with %v: %+v", stored, list)
+		}
+		stored["calls.sid"] = true
+	}
+}
+
 func TestAnActionIsDescribed(t *testing.T) {
 	t.Parallel()
 	b, owner := box(t), &runtime.Principal{Scopes: []runtime.Scope{"*"}}
