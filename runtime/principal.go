@@ -56,6 +56,15 @@ func (p *Principal) Permits(action Ref) bool {
 	return slices.ContainsFunc(p.Scopes, func(scope Scope) bool { return scope.Match(string(action)) })
 }
 
+// Beyond is the verdict on an action that the principal's scopes do not cover; nil where they
+// do, and policy is asked.
+func (p *Principal) Beyond(action Ref) *Verdict {
+	if p.Permits(action) {
+		return nil
+	}
+	return &Verdict{Effect: EffectDeny, Rule: "scope", Reason: "the token's scopes do not cover this action"}
+}
+
 // Peer is what the kernel says of the process at the other end of a connection.
 // The zero Peer is a foreign one.
 type Peer struct {

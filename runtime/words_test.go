@@ -65,6 +65,12 @@ func TestSecretCannotPrint(t *testing.T) {
 }
 
 func TestZeroValuesDeny(t *testing.T) {
+	if v := (&runtime.Principal{Scopes: []runtime.Scope{"a.*"}}).Beyond("a.b"); v != nil {
+		t.Errorf("within the scopes: %+v", v)
+	}
+	if v := (&runtime.Principal{}).Beyond("a.b"); v == nil || v.Effect != runtime.EffectDeny || v.Rule != "scope" {
+		t.Errorf("beyond the scopes: %+v", v)
+	}
 	if (&runtime.Principal{}).Permits("a.b") {
 		t.Error("the zero principal may do something")
 	}

@@ -138,11 +138,12 @@ func (e Explainer) decide(ctx context.Context, x *Explanation, req *runtime.Requ
 	}
 	action, args := found.Action, found.Args
 	question := runtime.Question{Principal: &me, Action: action, Args: args, Request: req, Now: e.Clock()}
-	verdict, as := draft.Decide(e.Policy, question, found.Others)
+	rules := scoped{e.Policy}
+	verdict, as := draft.Decide(rules, question, found.Others)
 	x.ReadAs = as
 	x.Action, x.Risk, x.Source, x.Args = action.Ref, action.Risk, action.Source, args
 	x.NeedsBody, x.Limits = verdict.NeedBody, verdict.Limits
-	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, e.Policy.Explain(question)
+	x.Effect, x.Rule, x.Reason, x.Steps = string(verdict.Effect), verdict.Rule, verdict.Reason, rules.Explain(question)
 	if action.Auth.Ref == "" {
 		return nil
 	}
@@ -160,6 +161,24 @@ func (e Explainer) decide(ctx context.Context, x *Explanation, req *runtime.Requ
 		}
 	}
 	return err
+}
+
+// scoped are rules as a request meets them: of an action that the principal's scopes do not
+// cover none is asked.
+type scoped struct{ draft.Rules }
+
+func (s scoped) Decide(q runtime.Question) runtime.Verdict {
+	if v := q.Principal.Beyond(q.Action.Ref); v != nil {
+		return *v
+	}
+	return s.Rules.Decide(q)
+}
+
+func (s scoped) Explain(q runtime.Question) []policy.Step {
+	if q.Principal.Beyond(q.Action.Ref) != nil {
+		return nil
+	}
+	return s.Rules.Explain(q)
 }
 
 // stands says what stands in the vault under a name; whether it is good.

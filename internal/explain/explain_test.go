@@ -151,6 +151,41 @@ func TestTheReadingThatDecidedIsShown(t *testing.T) {
 	}
 }
 
+// A token is asked about with its scopes, which come before every rule, for each reading.
+func TestScopesAreAskedBeforeRules(t *testing.T) {
+	e := explainer(t)
+	for _, c := range []struct{ scope, url, effect, rule string }{
+		{"notes.get-note", "https://notes.test/notes/7", "allow", ""},
+		{"notes.create-note", "https://notes.test/notes/7", "deny", "scope"},
+		{"notes.create-note", "https://other.test/", "deny", "scope"},
+		{"net.pass", "https://other.test/", "allow", ""},
+	} {
+		e.Who = func(context.Context) (runtime.Principal, error) {
+			return runtime.Principal{ID: "me", Tenant: runtime.DefaultTenant, Scopes: []runtime.Scope{runtime.Scope(c.scope)}}, nil
+		}
+		x, err := e.Explain(t.Context(), "GET", c.url)
+		if err != nil || x.Effect != c.effect || !strings.Contains(x.Rule, c.rule) || (c.rule == "scope") != (len(x.Steps) == 0) {
+			t.Errorf("%s with %s: %s by %s, steps %v (%v), want %s by %s", c.url, c.scope, x.Effect, x.Rule, x.Steps, err, c.effect, c.rule)
+		}
+	}
+}
+
+// What servers could read otherwise must be within the scopes as well.
+func TestScopesAreAskedOfEachReading(t *testing.T) {
+	e := explainerOf(t, strings.Replace(notes, "actions:\n", "actions:\n  get-last: {method: GET, path: /notes/last, risk: {level: low}}\n", 1))
+	e.Who = func(context.Context) (runtime.Principal, error) {
+		return runtime.Principal{ID: "me", Tenant: runtime.DefaultTenant, Scopes: []runtime.Scope{"notes.get-note"}}, nil
+	}
+	x, err := e.Explain(t.Context(), "GET", "https://notes.test/notes/7%3Fx")
+	if err != nil || x.Effect != "allow" {
+		t.Errorf("the same action in each reading: %+v %v", x, err)
+	}
+	x, err = e.Explain(t.Context(), "GET", "https://notes.test/notes/last%3Fx")
+	if err != nil || x.Action != "notes.get-note" || x.Effect != "deny" || x.Rule != "scope" || x.ReadAs == nil || x.ReadAs.Action != "notes.get-last" || len(x.ReadAs.Steps) != 0 {
+		t.Errorf("a path that is get-last to some: %+v, read as %+v, %v", x, x.ReadAs, err)
+	}
+}
+
 func TestWhatIsNoURLIsRefused(t *testing.T) {
 	for _, url := range []string{"", "notes.test/notes", "ftp://notes.test/", "https://"} {
 		if x, err := explainer(t).Explain(t.Context(), "GET", url); runtime.CodeOf(err) != runtime.CodeInvalidInput {
