@@ -335,10 +335,7 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 	if service.Auth.Ref == "" {
 		return Linked{}, needsNone(service)
 	}
-	hosts := a.Services().AuthoritiesOf(service.Auth.Ref)
-	version, err := a.keeping(ctx, "vault.rebind", service.Auth.Ref, hosts, func() (int, error) {
-		return a.vault.Rebind(ctx, a.tenant, service.Auth.Ref, hosts)
-	})
+	version, hosts, err := a.rebind(ctx, service.Auth.Ref)
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("no key is stored for %s", name),
@@ -346,10 +343,26 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 		}
 	}
 	if user := service.Auth.UsernameRef; err == nil && user != "" {
-		_, err = a.vault.Rebind(ctx, a.tenant, user, a.Services().AuthoritiesOf(user))
-		if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
-			err = nil
-		}
+		err = a.rebindUser(ctx, user)
 	}
 	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
+}
+
+// rebind binds what is stored under a name to the hosts of the services that name it.
+func (a *App) rebind(ctx context.Context, ref string) (version int, hosts []string, err error) {
+	hosts = a.Services().AuthoritiesOf(ref)
+	version, err = a.keeping(ctx, "vault.rebind", ref, hosts, func() (int, error) {
+		return a.vault.Rebind(ctx, a.tenant, ref, hosts)
+	})
+	return version, hosts, err
+}
+
+// rebindUser is rebind of the user name that goes with a key, where one is stored.
+func (a *App) rebindUser(ctx context.Context, ref string) error {
+	stored, err := a.vault.List(ctx, a.tenant)
+	if err != nil || !slices.ContainsFunc(stored, func(e vault.Entry) bool { return e.Name == ref }) {
+		return err
+	}
+	_, _, err = a.rebind(ctx, ref)
+	return err
 }
