@@ -24,8 +24,11 @@ type RemovedTenant struct {
 	Folder    string         `json:"folder,omitempty"`       // where its rules are now; "": it had no folder
 }
 
-// errUnsure says that the operator has said no.
+// errUnsure says that nobody has agreed yet, so that nothing is removed.
 var errUnsure = errors.New("the operator does not want it")
+
+// mayGo is told what a tenant has, and returns why that keeps it; nil: nothing does.
+type mayGo func(tokens, pending []string, credentials int) error
 
 // RemoveTenant ends a tenant: its tokens, approvals, credentials and its keys are
 // removed, so that what was sealed or hashed for it means nothing to anybody, in
@@ -52,20 +55,14 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 		}
 		return nil
 	}
-	err := a.store.DropTenant(ctx, name, a.o.Clock(), func(tokens, pending []string, credentials int) error {
-		if err := look(tokens, pending, credentials); err != nil {
-			return err
-		}
-		return errUnsure // nobody was asked yet
-	})
-	if !errors.Is(err, errUnsure) {
+	if err := a.onlyLook(ctx, name, look); err != nil { // nobody was asked yet
 		return out, false, err
 	}
 	if agreed, err := sure(out); err != nil || !agreed {
 		return out, false, err
 	}
 	fields := map[string]string{"name": string(name), "forced": strconv.FormatBool(force)}
-	err = a.depriving(ctx, "tenant.remove", fields, func() error { return a.dropTenant(ctx, &out, look) })
+	err := a.depriving(ctx, "tenant.remove", fields, func() error { return a.dropTenant(ctx, &out, look) })
 	if err != nil {
 		return out, false, err
 	}
@@ -79,7 +76,10 @@ func (a *App) RemoveTenant(ctx context.Context, name runtime.Tenant, force bool,
 // dropTenant removes what is kept, then the folder. The order lets a removal that
 // was cut off begin again. What was written between the two for requests under way
 // goes at the end; without the folder nothing is sealed for the tenant any more.
-func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(tokens, pending []string, credentials int) error) error {
+func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look mayGo) error {
+	if err := a.onlyLook(ctx, out.Name, look); err != nil { // it may have come into use while somebody was asked, and a grant does not come back
+		return err
+	}
 	out.Grants = a.signInsOf(out.Name).GiveBackAll(ctx) // while its key opens them
 	if err := a.store.DropTenant(ctx, out.Name, a.o.Clock(), look); err != nil {
 		return err
@@ -93,6 +93,20 @@ func (a *App) dropTenant(ctx context.Context, out *RemovedTenant, look func(toke
 	out.Folder = aside
 	a.Reach(ctx)
 	return a.store.DropTenant(ctx, out.Name, a.o.Clock(), func(_, _ []string, _ int) error { return nil })
+}
+
+// onlyLook has look told what a tenant has, and removes nothing.
+func (a *App) onlyLook(ctx context.Context, name runtime.Tenant, look mayGo) error {
+	err := a.store.DropTenant(ctx, name, a.o.Clock(), func(tokens, pending []string, credentials int) error {
+		if err := look(tokens, pending, credentials); err != nil {
+			return err
+		}
+		return errUnsure
+	})
+	if errors.Is(err, errUnsure) {
+		return nil
+	}
+	return err
 }
 
 // isTenant refuses a name that is no tenant's and under which nothing is kept.

@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/history"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 const acme runtime.Tenant = "acme"
@@ -214,6 +215,37 @@ func TestRemovalIsAskedAndRecorded(t *testing.T) {
 	}
 	if want := "tenant.remove acme  local:, tenant.removed acme 1 local:"; strings.Join(events, ", ") != want {
 		t.Errorf("recorded: %s", strings.Join(events, ", "))
+	}
+}
+
+// A tenant that comes into use while somebody is asked is not removed, and keeps its sign-ins.
+func TestARemovalThatIsRefusedGivesNoGrantBack(t *testing.T) {
+	t.Parallel()
+	p := &provider{}
+	k := apptest.New(t, apptest.Options{
+		Services: []string{apptest.Notes, mailService}, Resolve: []string{"mail.notes.test:443", "login.notes.test:443"},
+		Upstream: servicestest.Options{Routes: p.routes()},
+	})
+	owner := k.Open(t, "")
+	if err := owner.CreateTenant(t.Context(), acme, false); err != nil {
+		t.Fatal(err)
+	}
+	theirs := k.OpenAs(t, acme)
+	signIn(t, theirs, public, false)
+	given := func() string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.revoked
+	}
+	_, removed, err := owner.RemoveTenant(t.Context(), acme, false, func(app.RemovedTenant) (bool, error) {
+		_, _, err := theirs.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"*"}, TTL: time.Hour})
+		return true, err
+	})
+	if e := runtime.AsError(err); removed || err == nil || !strings.Contains(e.Msg, "valid tokens: 1") || given() != "" {
+		t.Errorf("removed: %t, %v, given back: %q", removed, err, given())
+	}
+	if _, removed, err := owner.RemoveTenant(t.Context(), acme, true, agrees); err != nil || !removed || given() != p.refresh(1) {
+		t.Errorf("forced: %t, %v, given back: %q", removed, err, given())
 	}
 }
 
