@@ -7,11 +7,10 @@ import (
 	"os"
 	"os/exec"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // reportFD is where the covering process says in one line how it went: started,
@@ -74,7 +73,21 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		return o.Signals.wait(outer)
 	}
 	_ = outer.Wait()
+	if by := interruptedWith(outer, o.Signals); by != nil {
+		return 0, by
+	}
 	return 0, notStarted(o, line, err)
+}
+
+// interruptedWith is an [Interrupted] if a signal came before the program was started. The
+// terminal sends one to this process and to the covering one, which may have ended by it
+// before this one knows.
+func interruptedWith(outer *exec.Cmd, signals *Signals) error {
+	status, ok := outer.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() && slices.Contains(ending, os.Signal(status.Signal())) {
+		return &Interrupted{status.Signal()}
+	}
+	return signals.interrupted()
 }
 
 // notStarted is why the covering process started nothing: what it said, or what
@@ -191,7 +204,7 @@ func Covered(c Covering) (int, error) {
 	if err != nil {
 		return cannot(err)
 	}
-	if err := system.Start(cmd); err != nil {
+	if err := signals.start(cmd); err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
 		}

@@ -13,13 +13,16 @@ import (
 // Signals are those that would end this process, held back from it.
 type Signals struct{ came chan os.Signal }
 
+// ending are the signals that are held back.
+var ending = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}
+
 // Catch takes the signals that would end this process. It comes before anything is made
 // that they would leave behind, and before the program is started, so that none is lost in
 // between. The terminal sends INT, QUIT and TSTP to the whole group: of those we only must
 // not die before the program does. What is ignored, as HUP by nohup, stays so.
 func Catch() *Signals {
 	s := &Signals{came: make(chan os.Signal, 4)}
-	for _, of := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, of := range ending {
 		if !signal.Ignored(of) {
 			signal.Notify(s.came, of)
 		}
@@ -66,6 +69,14 @@ func ender(system string) os.Signal {
 
 // start starts a process, unless a signal would have ended this one before.
 func (s *Signals) start(cmd *exec.Cmd) error {
+	if err := s.interrupted(); err != nil {
+		return err
+	}
+	return system.Start(cmd)
+}
+
+// interrupted is an [Interrupted] if a signal has come, else nil.
+func (s *Signals) interrupted() error {
 	select {
 	case by := <-s.came:
 		if by, ok := by.(syscall.Signal); ok {
@@ -73,7 +84,7 @@ func (s *Signals) start(cmd *exec.Cmd) error {
 		}
 	default:
 	}
-	return system.Start(cmd)
+	return nil
 }
 
 // wait passes signals on until the process has ended, and returns its code. At a terminal
