@@ -23,11 +23,14 @@ func Furnish(f Furniture, to *os.File) error {
 	if err := connect(); err != nil {
 		return err
 	}
-	if err := clearRun(f.Folders); err != nil {
-		return err
-	}
 	mounts, err := Mounts()
 	if err != nil {
+		return err
+	}
+	if err := mounts.clearRun(f.Folders, f.Sockets); err != nil {
+		return err
+	}
+	if mounts, err = Mounts(); err != nil { // those that are there since
 		return err
 	}
 	if err := mounts.coverSockets(f.Sockets); err != nil {
@@ -39,7 +42,7 @@ func Furnish(f Furniture, to *os.File) error {
 		}
 	}
 	if f.Root {
-		if err := keepRootOut(); err != nil {
+		if err := mounts.keepRootOut(); err != nil {
 			return err
 		}
 	}
@@ -76,80 +79,6 @@ const (
 	noFiles = still | unix.MS_NOEXEC | unix.MS_RDONLY
 )
 
-// runFolder is where daemons have their sockets: the message buses, by which a
-// program could have another one started outside, the name service cache, the
-// engines of containers.
-const runFolder = "/run"
-
-// kept are the entries of it that hold files: parts of the system where there
-// is no /usr, disks of the user, secrets of a container.
-var kept = []string{"booted-system", "current-system", "opengl-driver", "wrappers", "media", "mount", "secrets"}
-
-// clearRun puts an empty folder in the place of /run, with what holds files
-// taken over, and with the folders that the user's environment names, empty too.
-func clearRun(folders []string) error {
-	old, err := os.Open(runFolder)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = old.Close() }()
-	if err := mount("kimbap", runFolder, "tmpfs", still, "size=64m,mode=0755"); err != nil {
-		return err
-	}
-	for _, name := range kept {
-		if err := keep(fmt.Sprintf("/proc/self/fd/%d/%s", old.Fd(), name), filepath.Join(runFolder, name)); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(runFolder, "lock"), 0o755); err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		if !below(folder, runFolder) {
-			continue
-		}
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return err
-		}
-	}
-	return clearVarRun()
-}
-
-// clearVarRun does the same where /var/run is no link to /run.
-func clearVarRun() error {
-	info, err := os.Lstat("/var/run")
-	if err != nil || !info.IsDir() {
-		return nil //nolint:nilerr // not there, so nothing is in it
-	}
-	return mount("/run", "/var/run", "", unix.MS_BIND, "")
-}
-
-// keep brings an entry back into the cleared folder: a link as it is, a folder
-// with all that is mounted in it.
-func keep(old, path string) error {
-	info, err := os.Lstat(old)
-	if err != nil {
-		return nil //nolint:nilerr // most systems have none of them
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		target, err := os.Readlink(old)
-		if err != nil {
-			return err
-		}
-		return os.Symlink(target, path)
-	}
-	if !info.IsDir() {
-		return nil
-	}
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return err
-	}
-	return mount(old, path, "", unix.MS_BIND|unix.MS_REC, "")
-}
-
-// below reports whether a path is in a folder.
-func below(path, folder string) bool { return strings.HasPrefix(filepath.Clean(path), folder+"/") }
-
 // coverSockets hides sockets in files that other programs of the machine listen
 // on, with all sockets beside them: what was bound by one name may have been moved
 // or linked to another, as ssh does with that of a connection it shares. A folder
@@ -159,7 +88,7 @@ func (m MountTable) coverSockets(paths []string) error {
 	done := map[string]bool{}
 	for _, path := range paths {
 		folder := filepath.Dir(path)
-		if done[folder] {
+		if done[folder] || cleared(path) {
 			continue
 		}
 		sockets, mode, only, err := socketsIn(folder)
@@ -167,7 +96,7 @@ func (m MountTable) coverSockets(paths []string) error {
 		case err != nil: // its own name may be known all the same
 			err = m.hideSocket(path)
 		case only:
-			err = mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode))
+			err = m.everywhere(folder, func(place *os.File) error { return emptied(place, mode) })
 		}
 		if err != nil {
 			return err
@@ -180,6 +109,14 @@ func (m MountTable) coverSockets(paths []string) error {
 		done[folder] = only || len(sockets) > 0
 	}
 	return nil
+}
+
+// emptied puts an empty folder in the place of one with sockets, or nothing in that of one of them.
+func emptied(place *os.File, mode uint32) error {
+	if info, err := place.Stat(); err != nil || !info.IsDir() {
+		return errors.Join(err, Cover(place))
+	}
+	return over(place, "kimbap", "tmpfs", still|unix.MS_NOEXEC, fmt.Sprintf("size=1m,mode=%o", mode))
 }
 
 // socketsIn are the names of sockets in a folder that holds something else too.
@@ -254,10 +191,20 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
+// over mounts over a place that is open, whatever is called as it is meanwhile.
+func over(place *os.File, source, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, handle(place), kind, flags, data); err != nil {
+		return fmt.Errorf("mount over %s: %w", place.Name(), err)
+	}
+	return nil
+}
+
+// handle is a name of what is open.
+func handle(file *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", file.Fd()) }
+
 // HostSockets are the paths of sockets in files that programs of this machine
 // listen on, by the names in /proc/PID/net/unix, which are as they were bound: a
-// relative one is looked for in the working folders of programs. Those that
-// Furnish hides with /run are left out.
+// relative one is looked for in the working folders of programs.
 func HostSockets() ([]string, error) {
 	names, err := namesOfSockets()
 	if err != nil {
@@ -277,7 +224,6 @@ func HostSockets() ([]string, error) {
 			}
 		}
 	}
-	out = slices.DeleteFunc(out, cleared)
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
@@ -357,15 +303,4 @@ func workingFolders() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// cleared reports whether a path is hidden with /run.
-func cleared(path string) bool {
-	for _, folder := range []string{runFolder, "/var" + runFolder} {
-		if rest, ok := strings.CutPrefix(path, folder+"/"); ok {
-			first, _, _ := strings.Cut(rest, "/")
-			return !slices.Contains(kept, first)
-		}
-	}
-	return false
 }

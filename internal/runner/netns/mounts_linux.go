@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ type mounted struct {
 	device string // of the file system
 	root   string // what of the file system is mounted
 	at     string // where
+	kind   string // of the file system
 }
 
 // Mounts reads those of this process.
@@ -31,8 +33,9 @@ func Mounts() (MountTable, error) {
 	unescaped := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out MountTable
 	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) > 4 {
-			out = append(out, mounted{f[0], f[2], unescaped.Replace(f[3]), unescaped.Replace(f[4])})
+		f := strings.Fields(line)
+		if end := slices.Index(f, "-"); end > 4 && end+1 < len(f) {
+			out = append(out, mounted{f[0], f[2], unescaped.Replace(f[3]), unescaped.Replace(f[4]), f[end+1]})
 		}
 	}
 	return out, nil
@@ -62,9 +65,12 @@ func (m MountTable) hideSocket(path string) error {
 	return m.hide(path)
 }
 
-// hide puts nothing in the place of a folder or file, wherever it shows. What is not there,
-// or not for this user, needs no hiding.
-func (m MountTable) hide(path string) error {
+// hide puts nothing in the place of a folder or file, wherever it shows.
+func (m MountTable) hide(path string) error { return m.everywhere(path, Cover) }
+
+// everywhere covers a folder or file wherever it shows. What is not there, or not for this
+// user, needs no cover.
+func (m MountTable) everywhere(path string, cover func(*os.File) error) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ENOTDIR):
@@ -77,7 +83,7 @@ func (m MountTable) hide(path string) error {
 	again, err := m.Again(place)
 	for _, file := range append(again, place) {
 		if err == nil {
-			err = Cover(file)
+			err = cover(file)
 		}
 		if file != place {
 			_ = file.Close()
@@ -88,7 +94,22 @@ func (m MountTable) hide(path string) error {
 
 // Again opens what shows a place, or a part of it, a second time: where the file system that
 // it is in is mounted somewhere else too. What this user cannot reach is left out.
-func (m MountTable) Again(place *os.File) (out []*os.File, err error) {
+func (m MountTable) Again(place *os.File) ([]*os.File, error) {
+	shown, err := m.again(place)
+	var out []*os.File
+	for _, s := range shown {
+		out = append(out, s.File)
+	}
+	return out, err
+}
+
+// shown is a place in which a mount shows another one.
+type shown struct {
+	*os.File
+	part string // what of that one, "" for all of it
+}
+
+func (m MountTable) again(place *os.File) (out []shown, err error) {
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", place.Fd()))
 	if err != nil {
 		return nil, err
@@ -103,45 +124,57 @@ func (m MountTable) Again(place *os.File) (out []*os.File, err error) {
 			if other.id == own.id || other.device != own.device {
 				continue
 			}
-			again, err := other.open(place, within)
-			if again != nil {
-				out = append(out, again)
+			s := other.open(within)
+			if s == nil {
+				continue
 			}
+			out = append(out, *s)
+			if s.part != "" {
+				continue
+			}
+			first, err := place.Stat()
 			if err != nil {
 				return out, err
+			}
+			if second, err := s.Stat(); err != nil || !os.SameFile(first, second) {
+				return out, fmt.Errorf("%s was moved away", place.Name())
 			}
 		}
 	}
 	return out, nil
 }
 
+// ofKinds opens what the mounts of some kinds of file systems show of a place in them.
+func (m MountTable) ofKinds(within string, kinds ...string) (out []shown) {
+	for _, each := range m {
+		if !slices.Contains(kinds, each.kind) {
+			continue
+		}
+		if s := each.open(within); s != nil {
+			out = append(out, *s)
+		}
+	}
+	return out
+}
+
 // open opens what a mount shows of a place that is within its file system, nil if nothing.
-func (o mounted) open(place *os.File, within string) (*os.File, error) {
+func (o mounted) open(within string) *shown {
 	rest, whole := relative(within, o.root)
-	if _, part := relative(o.root, within); !whole && !part {
-		return nil, nil
+	part, some := relative(o.root, within)
+	if !whole && !some {
+		return nil
 	}
 	name := filepath.Join(o.at, rest)
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the program cannot reach it either
+		return nil // the program cannot reach it either
 	}
-	again := os.NewFile(uintptr(fd), name)
-	if mountOf(again) != o.id { // something else is mounted over it
-		_ = again.Close()
-		return nil, nil
+	file := os.NewFile(uintptr(fd), name)
+	if mountOf(file) != o.id { // something else is mounted over it
+		_ = file.Close()
+		return nil
 	}
-	if !whole {
-		return again, nil
-	}
-	first, err := place.Stat()
-	if err != nil {
-		return again, err
-	}
-	if second, err := again.Stat(); err != nil || !os.SameFile(first, second) {
-		return again, fmt.Errorf("%s was moved away", place.Name())
-	}
-	return again, nil
+	return &shown{file, part}
 }
 
 // relative is a path below a folder, "" for the folder itself.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,14 +15,28 @@ import (
 // keepRootOut takes away what only root could leave by. In a namespace that
 // knows all users, root's files are root's: the kernel's settings, of which some
 // name a program that it starts outside, and the devices.
-func keepRootOut() error {
-	for _, path := range []string{"/proc/sys", "/sys"} {
+func (m MountTable) keepRootOut() error {
+	paths := []string{"/proc/sys", "/sys"}
+	for _, s := range append(m.ofKinds("/sys", "proc"), m.ofKinds("/", settings...)...) {
+		paths = append(paths, s.Name())
+		_ = s.Close()
+	}
+	slices.Sort(paths)
+	var frozen []string
+	for _, path := range paths {
+		if slices.ContainsFunc(frozen, func(above string) bool { return path == above || below(path, above) }) {
+			continue
+		}
 		if err := freeze(path); err != nil {
 			return err
 		}
+		frozen = append(frozen, path)
 	}
-	return fewDevices()
+	return m.fewDevices()
 }
+
+// settings are the file systems of the kernel, beside /proc.
+var settings = []string{"sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs", "efivarfs", "binfmt_misc"}
 
 // freeze makes a folder read-only, with all that is mounted in it.
 func freeze(path string) error {
@@ -37,6 +53,8 @@ func freeze(path string) error {
 	return nil
 }
 
+const devFolder = "/dev"
+
 // devices are those that programs need: none that leads to a disk, to a serial
 // line or to another machine.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "pts", "shm", "mqueue", "dri", "nvidia*", "kfd"}
@@ -44,16 +62,25 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "pts"
 // deviceLinks are names for what a program has open.
 var deviceLinks = map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 
-// fewDevices puts a folder with those in the place of /dev.
-func fewDevices() error {
-	const folder = "/dev"
-	old, err := os.Open(folder)
+// fewDevices puts a folder with those in the place of /dev, wherever that shows.
+func (m MountTable) fewDevices() error {
+	old, err := os.Open(devFolder)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = old.Close() }()
-	before := fmt.Sprintf("/proc/self/fd/%d/", old.Fd())
-	if err := mount("kimbap", folder, "tmpfs", still|unix.MS_NOEXEC, "size=64k,mode=0755"); err != nil {
+	again, err := m.again(old)
+	again = append(again, m.ofKinds("/", "devtmpfs")...)
+	defer func() {
+		for _, s := range again {
+			_ = s.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	before := handle(old) + "/"
+	if err := mount("kimbap", devFolder, "tmpfs", still|unix.MS_NOEXEC, "size=64k,mode=0755"); err != nil {
 		return err
 	}
 	for _, pattern := range devices {
@@ -62,17 +89,36 @@ func fewDevices() error {
 			return err
 		}
 		for _, device := range found {
-			if err := bind(device, filepath.Join(folder, filepath.Base(device))); err != nil {
+			if err := bind(device, filepath.Join(devFolder, filepath.Base(device))); err != nil {
 				return err
 			}
 		}
 	}
 	for name, target := range deviceLinks {
-		if err := os.Symlink(target, filepath.Join(folder, name)); err != nil {
+		if err := os.Symlink(target, filepath.Join(devFolder, name)); err != nil {
+			return err
+		}
+	}
+	for _, s := range again {
+		if err := fewDevicesAt(s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fewDevicesAt does the same at another place, which may show one device alone.
+func fewDevicesAt(s shown) error {
+	first, _, _ := strings.Cut(s.part, "/")
+	switch {
+	case s.Name() == devFolder, below(s.Name(), devFolder):
+		return nil
+	case s.part == "":
+		return over(s.File, devFolder, "", unix.MS_BIND|unix.MS_REC, "")
+	case slices.ContainsFunc(devices, func(pattern string) bool { ok, _ := filepath.Match(pattern, first); return ok }):
+		return nil
+	}
+	return Cover(s.File)
 }
 
 // bind shows a folder or file under another path as well.
