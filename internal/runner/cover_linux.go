@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/kimbap-run/kimbap/internal/runner/netns"
 )
 
 // reportFD is where the covering process says in one line how it went: started,
@@ -196,6 +198,10 @@ func Covered(c Covering) (int, error) {
 		if err := isolated(); err != nil {
 			return cannot(err)
 		}
+	} else {
+		// What a program types into the terminal, the shell runs uncovered. Where the system
+		// has no such filter that cannot be kept from it; files can.
+		_ = netns.Mute()
 	}
 	if err := stayOut(); err != nil {
 		return fail(noStart, err)

@@ -23,6 +23,9 @@ const ioUringSetup = 425
 // otherABI is a bit in the numbers of calls by the x32 ABI of amd64.
 const otherABI = 0x40000000
 
+// otherIoctl is its number of ioctl, beside the other one, which kernels of before 5.4 took too.
+const otherIoctl = 514
+
 // abis are the ways of calling that a kernel of this processor has.
 func abis() []abi {
 	switch goruntime.GOARCH {
@@ -56,14 +59,20 @@ func dataArgument(n uint32) uint32 { return 16 + 8*n } // little-endian: the low
 // caller has locked: a program that is started from it has it too, and so have
 // all that this one starts. It refuses sockets of other kinds than programs
 // need, and typing into the terminal. The namespaces do the rest.
-func Confine() error {
+func Confine() error { return install(filter) }
+
+// Mute installs one that refuses typing into the terminal, and nothing else.
+func Mute() error { return install(muted) }
+
+func install(filter func([]abi) []unix.SockFilter) error {
 	known := abis()
 	if len(known) == 0 {
 		return fmt.Errorf("no filter of system calls for %s", goruntime.GOARCH)
 	}
 	program := filter(known)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	// The filter keeps no secret, so nobody has to run slower because of it.
+	// The filter keeps no secret, so nobody has to run slower because of it. It needs no
+	// promise to gain no privileges, since this process has every one in its namespace.
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW, uintptr(unsafe.Pointer(&prog)))
 	goruntime.KeepAlive(program)
 	if errno != 0 {
@@ -72,41 +81,78 @@ func Confine() error {
 	return nil
 }
 
-// filter is the program. A call by a way that is not known ends the caller.
+// filter is the program of Confine. A call by a way that is not known ends the caller.
 func filter(known []abi) []unix.SockFilter {
-	load := func(offset uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
-	}
-	end := func(what uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what} }
-	refuse := func(errno unix.Errno) unix.SockFilter { return end(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
-	unless := func(value uint32, skip int) unix.SockFilter { // go on if equal, else skip
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: uint8(skip)}
-	}
-	allow := end(unix.SECCOMP_RET_ALLOW)
-	// among ends with one answer when the argument is in the list, else another.
-	among := func(argument uint32, list []uint32, in, out unix.SockFilter) []unix.SockFilter {
-		block := []unix.SockFilter{load(dataArgument(argument))}
-		for _, value := range list {
-			block = append(block, unless(value, 1), in)
-		}
-		return append(block, out)
-	}
-	call := func(number uint32, block ...unix.SockFilter) []unix.SockFilter {
-		return append([]unix.SockFilter{unless(number, len(block))}, block...)
-	}
 	out := []unix.SockFilter{}
 	for _, a := range known {
 		block := []unix.SockFilter{load(dataNumber)}
 		if a.arch == unix.AUDIT_ARCH_X86_64 {
 			block = append(block, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: otherABI, Jf: 1}, refuse(unix.ENOSYS))
 		}
-		block = append(block, call(a.socket, among(0, families[:], allow, refuse(unix.EAFNOSUPPORT))...)...)
-		block = append(block, call(a.ioctl, among(1, keystrokes[:], refuse(unix.EPERM), allow)...)...)
+		block = append(block, call(a.socket, among(0, families[:], allow(), refuse(unix.EAFNOSUPPORT))...)...)
+		block = append(block, call(a.ioctl, typing()...)...)
 		block = append(block, call(ioUringSetup, refuse(unix.ENOSYS))...)
 		if a.socketcall != 0 {
 			block = append(block, call(a.socketcall, refuse(unix.ENOSYS))...)
 		}
-		out = append(append(out, load(dataArch)), call(a.arch, append(block, allow)...)...)
+		out = append(out, way(a, block)...)
 	}
 	return append(out, end(unix.SECCOMP_RET_KILL_PROCESS))
+}
+
+// muted is the program of Mute.
+func muted(known []abi) []unix.SockFilter {
+	out := []unix.SockFilter{}
+	for _, a := range known {
+		block := append([]unix.SockFilter{load(dataNumber)}, call(a.ioctl, typing()...)...)
+		if a.arch == unix.AUDIT_ARCH_X86_64 {
+			for _, number := range []uint32{a.ioctl, otherIoctl} {
+				block = append(block, call(otherABI+number, typing()...)...)
+			}
+		}
+		out = append(out, way(a, block)...)
+	}
+	return append(out, allow())
+}
+
+// The pieces of a program: a call's number is loaded where a block begins, and a block
+// that knows it ends the program.
+
+func load(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+func end(what uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: what}
+}
+
+func allow() unix.SockFilter { return end(unix.SECCOMP_RET_ALLOW) }
+
+func refuse(errno unix.Errno) unix.SockFilter { return end(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
+
+// unless goes on if what is loaded is a value, else it skips so many.
+func unless(value uint32, skip int) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: uint8(skip)}
+}
+
+// among ends with one answer when the argument is in the list, else another.
+func among(argument uint32, list []uint32, in, out unix.SockFilter) []unix.SockFilter {
+	block := []unix.SockFilter{load(dataArgument(argument))}
+	for _, value := range list {
+		block = append(block, unless(value, 1), in)
+	}
+	return append(block, out)
+}
+
+// typing refuses an ioctl that types.
+func typing() []unix.SockFilter { return among(1, keystrokes[:], refuse(unix.EPERM), allow()) }
+
+// call is a block for one system call.
+func call(number uint32, block ...unix.SockFilter) []unix.SockFilter {
+	return append([]unix.SockFilter{unless(number, len(block))}, block...)
+}
+
+// way is a block for the calls of one way, which allows the others.
+func way(a abi, block []unix.SockFilter) []unix.SockFilter {
+	return append([]unix.SockFilter{load(dataArch)}, call(a.arch, append(block, allow())...)...)
 }

@@ -12,6 +12,11 @@ import (
 // network's, so the words are written so.
 func judge(t *testing.T, arch, number uint32, args ...uint32) uint32 {
 	t.Helper()
+	return judgeBy(t, filter, arch, number, args...)
+}
+
+func judgeBy(t *testing.T, filter func([]abi) []unix.SockFilter, arch, number uint32, args ...uint32) uint32 {
+	t.Helper()
 	words := make([]byte, 64)
 	put := func(at int, v uint32) {
 		words[at], words[at+1], words[at+2], words[at+3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
@@ -69,6 +74,37 @@ func TestFilterRefusesWhatLeadsAround(t *testing.T) {
 	} {
 		if got := judge(t, c.arch, c.number, c.args...); got != c.want {
 			t.Errorf("%s: %#x, want %#x", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMutedProgramsMayDoAllButType(t *testing.T) {
+	const native, old = unix.AUDIT_ARCH_X86_64, unix.AUDIT_ARCH_I386
+	for _, c := range []struct {
+		name   string
+		arch   uint32
+		number uint32
+		args   []uint32
+		typing bool
+	}{
+		{"typing", native, 16, []uint32{0, unix.TIOCSTI}, true},
+		{"console", native, 16, []uint32{0, 0x541c}, true},
+		{"x32, typing", native, otherABI + 514, []uint32{0, unix.TIOCSTI}, true},
+		{"x32 by the other number, typing", native, otherABI + 16, []uint32{0, unix.TIOCSTI}, true},
+		{"32 bits, typing", old, 54, []uint32{0, unix.TIOCSTI}, true},
+		{"window size", native, 16, []uint32{0, unix.TIOCGWINSZ}, false},
+		{"x32", native, otherABI + 41, []uint32{unix.AF_INET}, false},
+		{"vsock", native, 41, []uint32{unix.AF_VSOCK}, false},
+		{"ring", native, 425, nil, false},
+		{"32 bits, socketcall", old, 102, []uint32{1}, false},
+		{"another processor", unix.AUDIT_ARCH_AARCH64, 29, []uint32{0, unix.TIOCSTI}, false},
+	} {
+		want := uint32(unix.SECCOMP_RET_ALLOW)
+		if c.typing {
+			want = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+		}
+		if got := judgeBy(t, muted, c.arch, c.number, c.args...); got != want {
+			t.Errorf("%s: %#x, want %#x", c.name, got, want)
 		}
 	}
 }

@@ -18,3 +18,6 @@ func Confine() error { return errNoLinux }
 
 // HostSockets are of interest on Linux only.
 func HostSockets() ([]string, error) { return nil, errNoLinux }
+
+// Mute exists on Linux only.
+func Mute() error { return errNoLinux }
