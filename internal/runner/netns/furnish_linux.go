@@ -41,6 +41,9 @@ func Furnish(f Furniture, to *os.File) error {
 			return err
 		}
 	}
+	if err := mounts.ownTerminals(); err != nil {
+		return err
+	}
 	if f.Root {
 		if err := mounts.keepRootOut(); err != nil {
 			return err

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is typed in another terminal of the user, as a PIN, is not to be read; terminals of
+// its own a program has.
+func TestIsolatedProgramsReadNoOtherTerminal(t *testing.T) {
+	needProgram(t, installed("script", "bash"))
+	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	check(t, err)
+	defer side.Close()
+	check(t, unix.IoctlSetPointerInt(int(side.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(side.Fd()), unix.TIOCGPTN)
+	check(t, err)
+	name := fmt.Sprintf("/dev/pts/%d", number)
+	const script = `/usr/bin/python3 -c '
+import os, pty, sys
+try: os.close(os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)); print("open")
+except OSError: pass
+m, s = pty.openpty(); print(os.ttyname(s)[:9])
+os.write(m, b"x\n"); print(os.read(s, 9))' "$0"
+		script -qc 'tty | cut -c-9; true </dev/tty && echo yes' /dev/null </dev/null | tr -d '\r'; bash -ic 'echo interactive' 2>/dev/null`
+	const needed = "/dev/pts/\nb'x\\n'\n/dev/pts/\nyes\ninteractive\n"
+	isolated(t, func(t *testing.T, j jailed) {
+		j.owns(t, name)
+		run := func(how string) string { return j.exec(t, j.by, "", j.run(how, "sh", "-c", script, name)...).stdout }
+		if open := run("--no-cover"); open != "open\n"+needed {
+			t.Errorf("not isolated, the attempt proves nothing: %q", open)
+		}
+		if closed := run("--isolate"); closed != needed {
+			t.Errorf("isolated, %q, want %q", closed, needed)
+		}
+	})
+}
