@@ -14,12 +14,14 @@ import (
 	"io"
 	"log"
 	"os"
+	goruntime "runtime"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 func main() {
+	stayOnFirstThread()
 	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
 		os.Exit(status)
 	}
@@ -28,6 +30,14 @@ func main() {
 	log.SetOutput(io.Discard)
 	c := &cli{executable: executable()}
 	c.leave(run(c))
+}
+
+// stayOnFirstThread has the covering process do all on the thread by which others know it: the
+// one that is confined with the program, so that this may signal its parent.
+func stayOnFirstThread() {
+	if len(os.Args) > 1 && os.Args[1] == coverCommand {
+		goruntime.LockOSThread()
+	}
 }
 
 // ownFile is the file that runs, on Linux, also when an update has put another one in its place

@@ -19,6 +19,7 @@ import (
 // itself, and a client. As root on Linux all tests run in a network of their
 // own, see namespace_linux_test.go.
 func TestMain(m *testing.M) {
+	stayOnFirstThread()
 	programs := map[string]func(){"kimbap": kimbap, "goclient": goclient}
 	benchmark := os.Getenv("KIMBAP_BIN") != "" || os.Getenv("KIMBAP_BENCH") != ""
 	if programs[base(os.Args[0])] == nil && !benchmark {

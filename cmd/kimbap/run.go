@@ -39,7 +39,7 @@ fingerprint.`,
 		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap/token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Self = []string{ownFile, "_cover"}
+			o.Self = []string{ownFile, coverCommand}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, os.Stdout, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", c.atHome(line)) }
 			// Behind the cover the program is in a user namespace of its own, which
@@ -157,11 +157,14 @@ func agentName(program, system string) string {
 	return name[:min(len(name), 64)]
 }
 
+// coverCommand is hidden from people.
+const coverCommand = "_cover"
+
 // newCoverCommand is the covering process of run; people have no use for it.
 func newCoverCommand(c *cli) *cobra.Command {
 	var covering app.Covering
 	cmd := &cobra.Command{
-		Use: "_cover", Hidden: true, Args: cobra.MinimumNArgs(1),
+		Use: coverCommand, Hidden: true, Args: cobra.MinimumNArgs(1),
 		Short: "Internal: start a program that cannot see some folders",
 		RunE: func(_ *cobra.Command, args []string) error {
 			covering.Command, covering.Env = args, c.env

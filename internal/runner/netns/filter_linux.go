@@ -15,6 +15,7 @@ type abi struct {
 	socket     uint32
 	ioctl      uint32
 	socketcall uint32 // of old 32-bit programs: its arguments cannot be looked at
+	prlimit    uint32
 }
 
 // ioUringSetup has one number everywhere. A ring opens sockets past the filter.
@@ -30,9 +31,9 @@ const otherIoctl = 514
 func abis() []abi {
 	switch goruntime.GOARCH {
 	case "amd64":
-		return []abi{{unix.AUDIT_ARCH_X86_64, 41, 16, 0}, {unix.AUDIT_ARCH_I386, 359, 54, 102}}
+		return []abi{{unix.AUDIT_ARCH_X86_64, 41, 16, 0, 302}, {unix.AUDIT_ARCH_I386, 359, 54, 102, 340}}
 	case "arm64":
-		return []abi{{unix.AUDIT_ARCH_AARCH64, 198, 29, 0}, {unix.AUDIT_ARCH_ARM, 281, 54, 102}}
+		return []abi{{unix.AUDIT_ARCH_AARCH64, 198, 29, 0, 261}, {unix.AUDIT_ARCH_ARM, 281, 54, 102, 369}}
 	}
 	return nil
 }
@@ -58,8 +59,31 @@ func dataArgument(n uint32) uint32 { return 16 + 8*n } // little-endian: the low
 // Confine installs a filter of system calls on the calling thread, which the
 // caller has locked: a program that is started from it has it too, and so have
 // all that this one starts. It refuses sockets of other kinds than programs
-// need, and typing into the terminal. The namespaces do the rest.
-func Confine() error { return install(filter) }
+// need, typing into the terminal, and limits for another process: kimbap itself is
+// one of the same user. Where the kernel can keep signals from it, it does. The
+// namespaces do the rest.
+func Confine() error {
+	keepSignals()
+	return install(filter)
+}
+
+// keepSignals lets the calling thread, and what is started from it, signal nobody else,
+// by Landlock (Linux 6.12). A kernel without the mend by which threads of one process
+// signal each other all the same (its second, of 6.15) is not asked: Go needs that.
+func keepSignals() {
+	const whichMends, ofThreads = 1 << 1, 1 << 1 // LANDLOCK_CREATE_RULESET_ERRATA
+	mends, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, whichMends)
+	if errno != 0 || mends&ofThreads == 0 {
+		return
+	}
+	rules := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_SIGNAL}
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
+	if errno != 0 {
+		return
+	}
+	_, _, _ = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, set, 0, 0)
+	_ = unix.Close(int(set))
+}
 
 // Mute installs one that refuses typing into the terminal, and nothing else.
 func Mute() error { return install(muted) }
@@ -91,6 +115,7 @@ func filter(known []abi) []unix.SockFilter {
 		}
 		block = append(block, call(a.socket, among(0, families[:], allow(), refuse(unix.EAFNOSUPPORT))...)...)
 		block = append(block, call(a.ioctl, typing()...)...)
+		block = append(block, call(a.prlimit, limiting()...)...)
 		block = append(block, call(ioUringSetup, refuse(unix.ENOSYS))...)
 		if a.socketcall != 0 {
 			block = append(block, call(a.socketcall, refuse(unix.ENOSYS))...)
@@ -146,6 +171,18 @@ func among(argument uint32, list []uint32, in, out unix.SockFilter) []unix.SockF
 
 // typing refuses an ioctl that types.
 func typing() []unix.SockFilter { return among(1, keystrokes[:], refuse(unix.EPERM), allow()) }
+
+// limiting refuses a prlimit that sets a limit by the number of a process, which may be
+// another one; 0 is the caller.
+func limiting() []unix.SockFilter {
+	const process, limit, high = 0, 2, 4
+	return []unix.SockFilter{
+		load(dataArgument(process)), unless(0, 1), allow(),
+		load(dataArgument(limit)), unless(0, 3),
+		load(dataArgument(limit) + high), unless(0, 1), allow(), // it only asks
+		refuse(unix.EPERM),
+	}
+}
 
 // call is a block for one system call.
 func call(number uint32, block ...unix.SockFilter) []unix.SockFilter {

@@ -27,7 +27,7 @@ func judgeBy(t *testing.T, filter func([]abi) []unix.SockFilter, arch, number ui
 		put(int(dataArgument(uint32(i))), a)
 	}
 	var program []bpf.Instruction
-	for _, f := range filter([]abi{{unix.AUDIT_ARCH_X86_64, 41, 16, 0}, {unix.AUDIT_ARCH_I386, 359, 54, 102}}) {
+	for _, f := range filter([]abi{{unix.AUDIT_ARCH_X86_64, 41, 16, 0, 302}, {unix.AUDIT_ARCH_I386, 359, 54, 102, 340}}) {
 		program = append(program, bpf.RawInstruction{Op: f.Code, Jt: f.Jt, Jf: f.Jf, K: f.K}.Disassemble())
 	}
 	vm, err := bpf.NewVM(program)
@@ -62,6 +62,10 @@ func TestFilterRefusesWhatLeadsAround(t *testing.T) {
 		{"window size", native, 16, []uint32{0, unix.TIOCGWINSZ}, unix.SECCOMP_RET_ALLOW},
 		{"typing", native, 16, []uint32{0, unix.TIOCSTI}, refused(unix.EPERM)},
 		{"console", native, 16, []uint32{0, 0x541c}, refused(unix.EPERM)},
+		{"own limit", native, 302, []uint32{0, 7, 0x1000}, unix.SECCOMP_RET_ALLOW},
+		{"limit of another", native, 302, []uint32{77, 7, 0x1000}, refused(unix.EPERM)},
+		{"limit of another, asked for", native, 302, []uint32{77, 7, 0, 0x1000}, unix.SECCOMP_RET_ALLOW},
+		{"32 bits, limit of another", old, 340, []uint32{77, 7, 0x1000}, refused(unix.EPERM)},
 		{"ring", native, 425, nil, refused(unix.ENOSYS)},
 		{"x32", native, otherABI + 41, []uint32{unix.AF_INET}, refused(unix.ENOSYS)},
 		{"32 bits, inet", old, 359, []uint32{unix.AF_INET}, unix.SECCOMP_RET_ALLOW},
