@@ -32,6 +32,7 @@ type cli struct {
 	ahead                 *app.Ahead
 	stopped               atomic.Pointer[app.Stopped] // the signal that told this command to end
 	told                  chan struct{}               // closed when it came
+	outlives              bool                        // it goes on when nobody reads what it prints
 	faulty                bool                        // the policy or a service cannot be read, and that was said
 	finds                 bool                        // what it prints says so itself
 	inTTY, outTTY, errTTY bool

@@ -31,6 +31,7 @@ For a kimbap that others use: kimbap serve --console.`,
 		Example: "  kimbap console\n  kimbap console --listen 127.0.0.1:7790",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.outliveReaders()
 			conceal()
 			enter := func(a *app.App) error { return a.EnterConsole(listen) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "console", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {

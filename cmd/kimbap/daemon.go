@@ -35,6 +35,7 @@ does not run they do it by themselves. A service manager may open the socket for
 			if end {
 				return c.stopDaemon(cmd.Context())
 			}
+			c.outliveReaders()
 			conceal()
 			ln, err := c.inherited()
 			if err != nil {

@@ -36,6 +36,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 			if conn := c.mcpOfRun(); conn != nil && listen == "" {
 				return relay(conn, os.Stdin, os.Stdout)
 			}
+			c.outliveReaders()
 			conceal()
 			enter := func(a *app.App) error { return a.EnterMCP(listen) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf16"
@@ -29,6 +30,9 @@ func (c *cli) written(err error) error {
 	what := out.failure()
 	if what == nil || err != nil && !errors.Is(err, what) {
 		return err
+	}
+	if c.outlives && errors.Is(what, syscall.EPIPE) { // its reader has heard enough
+		return nil
 	}
 	if at := (*fs.PathError)(nil); errors.As(what, &at) {
 		what = at.Err

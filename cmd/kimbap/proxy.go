@@ -39,6 +39,7 @@ kimbap env --server URL --shell docker gives them.`,
 		Example: "  kimbap proxy\n  kimbap proxy --listen 127.0.0.1:0 --auth token\n  kimbap proxy --sidecar 127.0.0.1:7789\n  kimbap proxy --server https://kimbap.example.com --token-file ~/.kimbap/token",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.outliveReaders()
 			if c.serverURL() != "" {
 				containers := auth == "token" && insecure
 				if cmd.Flags().Changed("sidecar") || !containers && (auth != "" || insecure) {

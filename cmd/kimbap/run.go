@@ -39,6 +39,7 @@ fingerprint.`,
 		Example: "  kimbap run -- claude\n  kimbap run --isolate -- ./agent.py\n  kimbap run --agent ci --unattended -- ./deploy.sh\n  kimbap run --server https://kimbap.example.com --token-file ~/.kimbap/token -- claude\n  kimbap run --remote http://kimbap:7788 --token-file /run/secrets/token --pin $FINGERPRINT -- ./agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			c.outliveReaders()
 			o.Self = []string{ownFile, coverCommand}
 			o.Command, o.Stdin, o.Stdout, o.Stderr = args, os.Stdin, os.Stdout, c.err
 			o.Say = func(line string) { c.say("kimbap: %s", c.atHome(line)) }
@@ -167,6 +168,7 @@ func newCoverCommand(c *cli) *cobra.Command {
 		Use: coverCommand, Hidden: true, Args: cobra.MinimumNArgs(1),
 		Short: "Internal: start a program that cannot see some folders",
 		RunE: func(_ *cobra.Command, args []string) error {
+			c.outliveReaders()
 			covering.Command, covering.Env = args, c.env
 			covering.Stdin, covering.Stdout, covering.Stderr = os.Stdin, os.Stdout, c.err
 			code, err := app.Covered(covering)

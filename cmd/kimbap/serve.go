@@ -32,6 +32,7 @@ With --console there is also a page for browsers, where an operator's token sign
 		Example: "  kimbap serve\n  kimbap serve --listen 127.0.0.1:0\n  kimbap serve --listen 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.outliveReaders()
 			conceal()
 			c.setFlag("serve.listen", listen)
 			enter := func(a *app.App) error {

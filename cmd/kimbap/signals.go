@@ -41,6 +41,14 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 	return ctx, func() { cancel(nil) }
 }
 
+// outliveReaders has this process go on when nobody reads its stdout or stderr any more: what
+// is under way has its outcome, and what was made is removed. Such a write fails then, where Go
+// would end the process. Caught and not ignored, as the programs that it starts would inherit that.
+func (c *cli) outliveReaders() {
+	c.outlives = true
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}
+
 // stop notes the signal that told this command to end; false when one has before.
 func (c *cli) stop(by os.Signal) bool {
 	first := c.stopped.CompareAndSwap(nil, &app.Stopped{By: by})

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
@@ -46,7 +47,8 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) }()
+	revoke := sync.OnceFunc(func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) })
+	defer revoke()
 
 	counter := &tally.Counter{}
 	a.run = ofRun{unattended: o.Unattended, tally: counter, lease: a.leaseOf(info.ID)}
@@ -78,6 +80,8 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		closeSocket()
 		counts := counter.Counts()
 		counts.Undecided = a.undecided(context.WithoutCancel(ctx), runtime.Principal{ID: info.Principal(), Tenant: info.Tenant})
+		revoke() // before it says anything: whoever should read that may hold it up
+		folder.Remove()
 		counts.Say(o, "")
 	}
 	return code, err
