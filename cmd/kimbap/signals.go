@@ -11,7 +11,8 @@ import (
 )
 
 // interruptible returns a context that ends at SIGINT and SIGTERM, of which it is the
-// cause. A second one ends the process at once: whoever asks twice does not want to wait.
+// cause. A second one ends the process at once: whoever asks twice does not want to wait. That
+// the same one comes twice at once is no second asking, see sameAgain.
 func (c *cli) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if by := c.stopped.Load(); by != nil { // between two pieces of the work
@@ -24,6 +25,10 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 		select {
 		case by := <-came:
 			c.stop(by)
+			if other := otherThan(by, came, time.After(sameAgain)); other != nil {
+				signal.Stop(came) // which would catch it again
+				endBy(other)
+			}
 		case <-ctx.Done():
 		}
 		signal.Stop(came) // before anything ends: a second one that comes at once must not be taken for the first
@@ -39,6 +44,26 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// sameAgain is how long the same signal is the one that came: timeout(1) sends its own to the
+// program, and at once to the whole group. What was told to end begins with that afterwards, so
+// that whoever sees it end, and then asks again, is heard.
+const sameAgain = 200 * time.Millisecond
+
+// otherThan is another signal than the first one that comes before the time is over, else nil.
+func otherThan(first os.Signal, came <-chan os.Signal, over <-chan time.Time) os.Signal {
+	for waits := true; waits || len(came) > 0; { // on a busy machine both may be there: what came counts
+		select {
+		case by := <-came:
+			if by != first {
+				return by
+			}
+		case <-over:
+			waits = false
+		}
+	}
+	return nil
 }
 
 // outliveReaders has this process go on when nobody reads its stdout or stderr any more: what

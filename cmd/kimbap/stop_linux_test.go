@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,4 +99,44 @@ func TestStopTwiceAtOnceIsNow(t *testing.T) {
 	check(t, proxy.Process.Signal(syscall.SIGTERM))
 	check(t, proxy.Process.Signal(syscall.SIGINT))
 	endsBy(t, proxy, lines, syscall.SIGTERM, syscall.SIGINT)
+}
+
+// timeout(1) sends its signal to the program and then to the whole group: that is one, and what
+// is under way ends.
+func TestOneSignalTwiceIsOneStop(t *testing.T) {
+	arrived, goes := make(chan struct{}), make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-goes
+	}))
+	defer upstream.Close()
+	r := newDaemonRig(t)
+	address := strings.TrimPrefix(upstream.URL, "http://")
+	check(t, os.WriteFile(filepath.Join(r.home, "config.yaml"), fmt.Appendf(nil, "upstream: {resolve: {\"slow.test:80\": %q}}\n", address), 0o600))
+	proxy := r.command("", "proxy", "--listen", "127.0.0.1:0")
+	stderr, err := proxy.StderrPipe()
+	check(t, err)
+	check(t, proxy.Start())
+	defer func() { _ = proxy.Process.Kill() }()
+	at, said := "", bufio.NewReader(stderr)
+	for at == "" {
+		line, err := said.ReadString('\n')
+		check(t, err)
+		_, at, _ = strings.Cut(strings.TrimSpace(line), "listening on http://")
+	}
+	client, err := net.Dial("tcp", at)
+	check(t, err)
+	defer client.Close()
+	_, err = io.WriteString(client, "POST http://slow.test/ HTTP/1.1\r\nHost: slow.test\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	check(t, err)
+	<-arrived
+	check(t, proxy.Process.Signal(syscall.SIGTERM))
+	check(t, proxy.Process.Signal(syscall.SIGTERM))
+	close(goes)
+	answer, err := io.ReadAll(client)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+		t.Errorf("%q, %v", answer, err)
+	}
+	_, _ = io.Copy(io.Discard, said)
+	check(t, proxy.Wait())
 }
