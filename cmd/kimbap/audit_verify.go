@@ -41,19 +41,31 @@ since: those in audit.anchor.file, or in the files given.`,
 				if err := c.show(report, func() { fmt.Fprint(c.out, report) }); err != nil {
 					return err
 				}
-				if first, bad := report.First(); bad {
-					f := found("the audit trail was changed", fmt.Sprintf("%s record %d: %s", first.Slot, first.Sequence, first.Msg),
-						"compare with a copy of the trail; the report names file and line")
-					f.reason = runtime.ReasonTampered
-					return f
-				}
-				return nil
+				return unverified(report)
 			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&anchors, "anchor", nil, "file of checkpoints that was kept outside the home")
 	cmd.Flags().StringVar(&dir, "dir", "", "a copy of the audit folder, instead of this home's")
 	return cmd
+}
+
+// unverified is the failure of a trail that is not what was signed, nil for one that is.
+func unverified(report app.TrailReport) error {
+	first, bad := report.First()
+	switch {
+	case !bad:
+		return nil
+	case first.Anchor():
+		return found(first.Msg, "it is new or was emptied, or it is another file: it vouches for nothing", "check the path; a new file: kimbap audit anchor")
+	}
+	where := fmt.Sprintf("%s record %d", first.Slot, first.Sequence)
+	if first.Slot == "" {
+		where = first.File
+	}
+	f := found("the audit trail was changed", where+": "+first.Msg, "compare with a copy of the trail; the report names file and line")
+	f.reason = runtime.ReasonTampered
+	return f
 }
 
 func newAuditAnchorCommand(c *cli) *cobra.Command {

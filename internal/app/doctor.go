@@ -146,6 +146,9 @@ func (a *App) doctorTrail(ctx context.Context) Finding {
 	case err != nil:
 		return Finding{"audit", "fail", err.Error(), "kimbap audit verify"}
 	case !report.OK:
+		if first, _ := report.First(); first.Anchor() {
+			return Finding{"audit", "fail", first.Msg, "check the path in audit.anchor.file; a new file: kimbap audit anchor"}
+		}
 		return Finding{"audit", "fail", "the trail was changed", "kimbap audit verify"}
 	}
 	return Finding{"audit", "ok", runtime.Count(len(report.Slots), "writer") + ", chains verify", ""}

@@ -74,7 +74,7 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 		if report.take(out, o.Name, outside, key, true) > 0 {
 			report.Anchor, report.Proven = AnchoredOutside, t.Key != nil
 		} else {
-			report.claimProblem(o.Name, 0, "there is no checkpoint of this home in it")
+			report.Problems = append(report.Problems, Problem{Kind: ProblemAnchor, File: o.Name, Msg: o.Name + " holds no checkpoint of this home"})
 		}
 	}
 	for _, s := range out {

@@ -22,6 +22,7 @@ const (
 	ProblemCut     ProblemKind = "cut"             // records that a checkpoint names are missing from the end
 	ProblemWriter  ProblemKind = "missing_writer"  // all of a slot that a checkpoint names is gone
 	ProblemClaim   ProblemKind = "checkpoint"      // a checkpoint that is not what was signed, or not of this home
+	ProblemAnchor  ProblemKind = "anchor"          // a file that shall vouch from outside, and holds no checkpoint of this home
 )
 
 // Problem is one fault of a ledger.
@@ -33,6 +34,9 @@ type Problem struct {
 	Sequence uint64      `json:"sequence"` // of the record at fault, 0 when it has none
 	Msg      string      `json:"msg"`      // one sentence
 }
+
+// Anchor reports that only a file of checkpoints is not what it should be.
+func (p Problem) Anchor() bool { return p.Kind == ProblemAnchor }
 
 // SlotReport is what verification found in one slot.
 type SlotReport struct {
@@ -81,11 +85,17 @@ type Report struct {
 	OK       bool      `json:"ok"`                 // there is no problem
 }
 
-// First returns the first problem, the one to look at.
+// First returns the first problem, the one to look at: one of an anchor's file only where the
+// trail itself is as it was.
 func (r *Report) First() (Problem, bool) {
 	for _, s := range r.Slots {
 		if len(s.Problems) > 0 {
 			return s.Problems[0], true
+		}
+	}
+	for _, p := range r.Problems {
+		if !p.Anchor() {
+			return p, true
 		}
 	}
 	if len(r.Problems) > 0 {
@@ -124,7 +134,11 @@ func (r Report) String() string {
 	}
 	switch {
 	case !r.OK:
-		b.WriteString("the audit trail was changed\n")
+		if first, _ := r.First(); first.Anchor() {
+			b.WriteString("not verified: " + first.Msg + "\n")
+		} else {
+			b.WriteString("the audit trail was changed\n")
+		}
 	case r.Anchor == NotAnchored:
 		fmt.Fprintf(&b, "ok, %s: a tail that was cut off would not show\n", r.Anchor)
 	case r.Anchor == AnchoredHere:
