@@ -217,12 +217,26 @@ func (c *Client) unanswered(ctx context.Context, method string, err error) error
 			Hint: "where it has an authority of its own: server: {ca_file: FILE} in config.yaml",
 		}
 	}
+	if noTLS := (tls.RecordHeaderError{}); errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &noTLS) { // so nothing was sent
+		return &runtime.Error{
+			Code: runtime.CodeUpstreamTLS, Msg: c.base + " does not speak TLS", Err: err,
+			Hint: "on this machine: write http://; elsewhere start kimbap serve with --tls-cert and --tls-key",
+		}
+	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, c.base, dial)
 	}
-	return c.unsure(method, &runtime.Error{Msg: c.base + " did not answer", Err: err, Hint: c.between()})
+	e := &runtime.Error{Msg: c.base + " did not answer", Err: err, Hint: c.between()}
+	if c.at.Scheme == "http" && !c.socket && errors.Is(err, io.EOF) {
+		e.Hint = "perhaps it wants https://; " + e.Hint
+	}
+	return c.unsure(method, e)
 }
+
+// tlsWanted is in what Go's server says to a request in clear, which it reads no further; the
+// like of it is in what others say.
+var tlsWanted = []byte("HTTPS")
 
 // uncertain is an error of which nobody knows what came before it.
 type uncertain struct{ of *runtime.Error }
@@ -274,6 +288,9 @@ func (c *Client) refusal(method string, answer *http.Response, data []byte) erro
 				e.Hint = c.between()
 			}
 			return c.unsure(method, e)
+		}
+		if c.at.Scheme == "http" && answer.StatusCode == http.StatusBadRequest && bytes.Contains(data, tlsWanted) {
+			return &runtime.Error{Code: runtime.CodeUpstreamTLS, Msg: c.base + " wants TLS", Hint: "write https://"}
 		}
 		return &runtime.Error{Code: runtime.CodeUpstream, Msg: fmt.Sprintf("the server answered %d, and is perhaps no kimbap", answer.StatusCode), Hint: "look at the URL"}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,33 @@ func TestServersThatAreNoKimbap(t *testing.T) {
 	}
 	if elsewhere.Load() > 0 {
 		t.Error("a redirect was followed")
+	}
+}
+
+// Who wrote https:// for http://, or the other way round, is told so, and that nothing was sent
+// where nothing was.
+func TestTheOtherSchemeIsSaid(t *testing.T) {
+	plain := served(t, func(http.ResponseWriter, *http.Request) {})
+	secure := httptest.NewTLSServer(plain.Config.Handler)
+	t.Cleanup(secure.Close)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	closes := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	})
+	for _, c := range []struct {
+		url, msg, hint string
+		uncertain      bool
+	}{
+		{strings.Replace(plain.URL, "http:", "https:", 1), "does not speak TLS", "write http://", false},
+		{strings.Replace(secure.URL, "https:", "http:", 1), "wants TLS", "write https://", false},
+		{closes.URL, "did not answer", "perhaps it wants https://", true},
+	} {
+		_, err := client(t, c.url, nil).Do(t.Context(), http.MethodPost, "/v1/exec", map[string]any{})
+		if e := runtime.AsError(err); !strings.Contains(e.Msg, c.msg) || !strings.Contains(e.Hint, c.hint) || Uncertain(err) != c.uncertain || strings.Contains(e.Hint, "see whether it was done") != c.uncertain {
+			t.Errorf("%s: %v, %q", c.url, err, e.Hint)
+		}
 	}
 }
 
