@@ -194,6 +194,8 @@ func TestConsoleByToken(t *testing.T) {
 	for _, wrong := range []string{"", "kmb_wrong", plain} {
 		if _, got := enter(wrong); got.Status != http.StatusUnauthorized && got.Status != http.StatusForbidden || got.Header.Get("Set-Cookie") != "" {
 			t.Errorf("%.8q: %d %s", wrong, got.Status, got.Body)
+		} else if strings.Contains(got.Body, "proxy URL") || wrong != plain && !strings.Contains(got.Body, "--role kimbap.operator") {
+			t.Errorf("%.8q: it says what does not help here: %s", wrong, got.Body)
 		}
 	}
 	b, got := enter(mate)

@@ -123,7 +123,10 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // advice is what to do, in a browser. [runtime.Error.Ask] is for programs that call the API.
 func advice(e *runtime.Error) string {
-	if e.Reason == runtime.ReasonNotApprover {
+	switch {
+	case e.Code == runtime.CodeUnauthenticated && e.Reason != "": // which a link that is used up has not
+		return "sign in with an operator's token; the owner makes one with: kimbap token create --agent NAME --role kimbap.operator"
+	case e.Reason == runtime.ReasonNotApprover:
 		return `each who may decide chooses their own name under "Decide as", which stands there once they have a PIN: kimbap approve pin --as NAME`
 	}
 	return e.Hint
