@@ -282,7 +282,7 @@ func (c *cli) endOfScript(r *app.ScriptResult) error {
 // overLimit says what helps a script that one of its limits ended.
 var overLimit = map[string]string{
 	"timeout": "do less in one script, or give it longer: --timeout D, up to exec.timeout in config.yaml",
-	"memory":  "keep less at a time, or raise exec.heap in config.yaml",
+	"memory":  "keep less at a time and return less, 1 MiB at most; where it is the heap, raise exec.heap in config.yaml",
 	"calls":   "do less in one script, or raise exec.calls in config.yaml where it is the number",
 }
 

@@ -230,7 +230,7 @@ func (s *script) result(v goja.Value) frame.Done {
 	err := s.guarded(func() { text, why = w.write(v) })
 	switch {
 	case why == tooLong:
-		return s.stop(&stop{frame.KindMemory, "The result of the script is too large"})
+		return s.stop(&stop{frame.KindMemory, fmt.Sprintf("The result of the script is over %d MiB", s.limits.Result>>20)})
 	case why == tooDeep:
 		return s.stop(&stop{frame.KindStack, "The result of the script nests too deep"})
 	case err != nil:

@@ -285,6 +285,9 @@ func TestEveryLimitHasItsKind(t *testing.T) {
 			t.Errorf("%q ended with %+v, want %s", source, done.Failure, want)
 		}
 	}
+	if done := run(t, "return 'x'.repeat(2e6)", newHost(), 30*time.Second); done.Failure == nil || done.Failure.Message != "The result of the script is over 1 MiB" {
+		t.Errorf("a long result ended with %+v", done.Failure)
+	}
 	if done := run(t, "try { for (;;); } finally { for (;;); }", newHost(), 200*time.Millisecond); done.Failure == nil || done.Failure.Kind != frame.KindTimeout {
 		t.Errorf("an endless loop ended with %+v", done.Failure)
 	}
