@@ -302,6 +302,9 @@ func TestRA010IdempotencyKeys(t *testing.T) {
 		if got.Status != 200 || got.Body != answers[0].Body {
 			t.Fatalf("%d %s, first %s", got.Status, got.Body, answers[0].Body)
 		}
+		if id := got.Header.Get("X-Request-Id"); id == "" || id != answers[0].Header.Get("X-Request-Id") {
+			t.Errorf("an answer that was told again has the id %q, which the trail does not know", id)
+		}
 	}
 	if n := len(k.Up.Requests()) - before; n != 1 {
 		t.Errorf("done %d times", n)

@@ -68,7 +68,7 @@ func (o *once) do(w http.ResponseWriter, r *http.Request, a visit, body []byte, 
 func (o *once) first(w http.ResponseWriter, r *http.Request, key keptKey, k *kept, f func(http.ResponseWriter, *http.Request) error) (err error) {
 	ctx, cancel := detached(r.Context())
 	defer cancel()
-	k.answer = recorded{ResponseWriter: w, status: http.StatusOK}
+	k.answer = recorded{ResponseWriter: w, status: http.StatusOK, request: w.Header().Get(requestID)}
 	defer func() {
 		broken := recover()
 		if err != nil || broken != nil {
@@ -97,6 +97,7 @@ func (k *kept) again(w http.ResponseWriter, r *http.Request) error {
 		return r.Context().Err()
 	}
 	w.Header().Set("Idempotent-Replayed", "true")
+	w.Header().Set(requestID, k.answer.request) // under which the trail has it
 	switch {
 	case k.answer.err != nil:
 		return k.answer.err
@@ -228,12 +229,13 @@ func (k *kept) answered() bool {
 // recorded passes an answer on and keeps it.
 type recorded struct {
 	http.ResponseWriter
-	status int
-	media  string
-	body   []byte
-	long   bool
-	err    error
-	id     string // of the execution that it is about, whose result is kept elsewhere; "": of none
+	status  int
+	media   string
+	body    []byte
+	long    bool
+	err     error
+	request string // its id
+	id      string // of the execution that it is about, whose result is kept elsewhere; "": of none
 }
 
 // about says which execution an answer is about, for whoever asks for it again.
