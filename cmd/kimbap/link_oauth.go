@@ -61,9 +61,9 @@ func (c *cli) keyInHand(ctx context.Context, a *app.App, s *app.SignInOffer, nam
 		}
 		return runtime.Secret{}, usage("kimbap link "+runtime.Quote(name), "the key of %s is no OAuth grant: it is given, not signed in for", name)
 	case s == nil:
-		return c.readSecret(ctx, file, what)
+		return c.readKey(ctx, file, what)
 	case f.token:
-		return c.readSecret(ctx, file, "access token for "+name)
+		return c.readKey(ctx, file, "access token for "+name)
 	}
 	return c.grantOrToken(ctx, a, s, file, what)
 }

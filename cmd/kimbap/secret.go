@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -29,6 +30,16 @@ func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret
 		return runtime.Secret{}, err
 	}
 	return secretFrom(data)
+}
+
+// readKey is readSecret of what is to be stored and kept out of answers. It says so where the
+// value is too short for that.
+func (c *cli) readKey(ctx context.Context, file, what string) (runtime.Secret, error) {
+	secret, err := c.readSecret(ctx, file, what)
+	if short := app.Unmasked(secret); err == nil && short != "" {
+		c.say("warning: %s", short)
+	}
+	return secret, err
 }
 
 // byteOrderMark is what some editors begin a file of UTF-8 with.

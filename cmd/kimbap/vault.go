@@ -102,7 +102,7 @@ func (c *cli) vaultSet(ctx context.Context, a *app.App, name string, o *vaultSet
 			return usage("kimbap vault set NAME --ttl 10m -- pass show NAME", "--ttl and --env are for a command, and there is none after --")
 		}
 		var secret runtime.Secret
-		if secret, err = c.readSecret(ctx, o.file, "value of "+name); err == nil {
+		if secret, err = c.readKey(ctx, o.file, "value of "+name); err == nil {
 			version, bound, err = a.SetSecret(ctx, name, secret, so)
 		}
 	}

@@ -79,7 +79,7 @@ func (c *cli) rotateSecret(ctx context.Context, a *app.App, name, file, expires 
 	if !slices.ContainsFunc(stored, func(s app.Stored) bool { return s.Name == name }) { // nobody types a value for nothing
 		return missing("kimbap vault list", "no credential named %q is stored", name)
 	}
-	secret, err := c.readSecret(ctx, file, "new value of "+name)
+	secret, err := c.readKey(ctx, file, "new value of "+name)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
 // What the commands hand to the vault and get from it.
@@ -65,6 +66,18 @@ func (a *App) Secrets(ctx context.Context) ([]Stored, error) {
 type SecretOptions struct {
 	Hosts   []string  // none: those of all installed services that name it
 	Expires time.Time // zero: never
+}
+
+// Unmasked says what of a value answers are not searched for, since it is too short, "" where
+// all of it is.
+func Unmasked(value runtime.Secret) string {
+	switch n := len(value.Reveal()); {
+	case n == 0 || n >= scrub.ShortestForm:
+		return ""
+	case n < scrub.Shortest:
+		return "so short a value is not masked where an answer has it: an honest one may have it by chance"
+	}
+	return "so short a value is masked as it is, and not in encodings of under eight characters, as its base64 may be"
 }
 
 // askHosts is how the hosts of a credential are said over the REST API.

@@ -15,7 +15,7 @@ import (
 func forms(secret, basic string) [][]byte {
 	list := []string{secret}
 	add := func(form string) {
-		if len(form) >= shortestForm {
+		if len(form) >= ShortestForm {
 			list = append(list, form)
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Shorter forms would hit by chance: a hit breaks or blanks an honest answer.
+// Shorter forms would hit by chance: a hit breaks or blanks an honest answer. A secret under
+// Shortest bytes is not looked for at all; one under ShortestForm may have a form that is not.
 const (
-	shortestLiteral = 4
-	shortestForm    = 8
+	Shortest     = 4
+	ShortestForm = 8
 )
 
 // mostAlso is how many values a Matcher looks for beside its secret.
@@ -44,12 +45,12 @@ const (
 // first three other values of as many bytes. It returns nil when the secret is too short to
 // look for, under four bytes. It takes some 50 µs: see [Cache].
 func New(secret, basic, user string, also ...string) *Matcher {
-	if len(secret) < shortestLiteral {
+	if len(secret) < Shortest {
 		return nil
 	}
 	m := &Matcher{patterns: forms(secret, basic), literal: []byte(strings.ToLower(secret))}
 	for _, other := range append([]string{user}, also[:min(len(also), mostAlso)]...) {
-		if len(other) >= shortestForm {
+		if len(other) >= ShortestForm {
 			m.patterns = append(m.patterns, forms(other, "")...)
 		}
 	}
