@@ -40,7 +40,7 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s, err := server.NewConsole(server.Options{Console: pages, RequireToken: true, Log: a.o.Log, Clock: a.o.Clock})
+	s, err := server.NewConsole(server.Options{Console: pages, RequireToken: true, Nameless: true, Log: a.o.Log, Clock: a.o.Clock})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

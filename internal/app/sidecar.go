@@ -43,7 +43,7 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	}
 	s, err := server.New(server.Options{
 		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health,
-		RequireToken: tcp, Log: a.o.Log,
+		RequireToken: tcp, Nameless: true, Log: a.o.Log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())

@@ -131,7 +131,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) ([]byte, error) {
 	}
 	data, err := whole(w, r)
 	if err != nil {
-		return nil, unread(err)
+		return nil, unread(r, err)
 	}
 	return data, words.Read(data, into)
 }

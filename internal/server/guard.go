@@ -31,7 +31,7 @@ func (s *Server) console(pages http.Handler) http.Handler {
 		case !strings.HasPrefix(r.URL.Path, base):
 			pages.ServeHTTP(w, r)
 		case !s.ourName(r):
-			s.problem(w, r, anotherName())
+			s.problem(w, r, s.anotherName())
 		default:
 			s.o.Console.ServeHTTP(w, r)
 		}
@@ -39,8 +39,12 @@ func (s *Server) console(pages http.Handler) http.Handler {
 }
 
 // anotherName refuses a request for a name that is not ours.
-func anotherName() error {
-	return &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start, or have the name put into serve.hosts of its config.yaml"}
+func (s *Server) anotherName() error {
+	e := &runtime.Error{Code: runtime.CodeMisdirected, Msg: "the request names another host", Hint: "use the address that kimbap printed at its start"}
+	if !s.o.Nameless {
+		e.Hint += ", or have the name put into serve.hosts of its config.yaml"
+	}
+	return e
 }
 
 // NewConsole is a listener for the console alone, with nothing else of the API.
@@ -49,9 +53,10 @@ func NewConsole(o Options) (*Server, error) {
 		return nil, errors.New("server: Options.Console is required")
 	}
 	s := newServer(o)
+	s.pages = "kimbap console printed where the page for browsers is"
 	r := chi.NewRouter()
 	r.Use(s.guard)
-	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
+	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return s.noPage() }))
 	s.listen(r)
 	return s, nil
 }
@@ -67,9 +72,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
 			s.problem(w, r, &runtime.Error{Code: runtime.CodeForbidden, Msg: "pages of a browser are not served here", Hint: "call it from a program"})
 		case s.o.RequireToken && !s.ourName(r):
-			s.problem(w, r, anotherName())
+			s.problem(w, r, s.anotherName())
 		case !plain(r):
-			s.problem(w, r, noPage())
+			s.problem(w, r, s.noPage())
 		default:
 			if r.Method == http.MethodHead { // is answered as GET, by the same page; net/http leaves the body out (RFC 9110 section 9.3.2)
 				chi.RouteContext(r.Context()).RouteMethod = http.MethodGet

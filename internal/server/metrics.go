@@ -129,9 +129,10 @@ func NewAdmin(o Options) (*Server, error) {
 	}
 	o.RequireToken = true // so that Host is looked at
 	s := newServer(o)
+	s.pages = "there are /readyz and /metrics, for GET"
 	r := chi.NewRouter()
 	r.Use(s.guard)
-	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
+	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return s.noPage() }))
 	r.MethodNotAllowed(s.handle(s.wrongMethod))
 	r.Get("/readyz", s.health)
 	r.Method(http.MethodGet, "/metrics", o.Metrics.Handler())

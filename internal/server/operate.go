@@ -205,7 +205,7 @@ func (s *Server) setPolicy(w http.ResponseWriter, r *http.Request, a visit) erro
 	}
 	after, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		return unread(err)
+		return unread(r, err)
 	}
 	before, err := s.o.Operator.Policy(r.Context(), a.who)
 	if err != nil {
@@ -242,9 +242,13 @@ func entityTag(text []byte) string {
 }
 
 // unread is why a body could not be read whole.
-func unread(err error) error {
+func unread(r *http.Request, err error) error {
 	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
-		return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Msg: "the request is over 512 KiB", Hint: "a script has at most 64 KiB"}
+		e := &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Msg: "the request is over 512 KiB", Hint: "send less"}
+		if r.URL.Path == execPath {
+			e.Hint = "a script has at most 64 KiB"
+		}
+		return e
 	}
 	return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request ended early", Err: err}
 }

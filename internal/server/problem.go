@@ -127,8 +127,8 @@ func invalid(fix, msg string) error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: msg, Hint: fix}
 }
 
-func noPage() error {
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no such page", Hint: "see /v1/openapi.json"}
+func (s *Server) noPage() error {
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no such page", Hint: s.pages}
 }
 
 // isVerb reports whether a path ends in what is to be done, ":execute" or ":accept": that is
@@ -153,8 +153,8 @@ func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if len(allowed) == 0 {
-		return noPage()
+		return s.noPage()
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodNotAllowed, Msg: "this page takes another method", Hint: "see /v1/openapi.json"}
+	return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonMethodNotAllowed, Msg: "this page takes another method", Hint: s.pages}
 }

@@ -23,15 +23,18 @@ type visit struct {
 // route is a handler of an identified caller's request.
 type route func(w http.ResponseWriter, r *http.Request, a visit) error
 
+// execPath is the page that takes scripts.
+const execPath = "/v1/exec"
+
 // routes are all pages of the server.
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.guard)
-	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return noPage() }))
+	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return s.noPage() }))
 	r.MethodNotAllowed(s.handle(s.wrongMethod))
 	r.Get("/healthz", s.health)
 	r.Get("/v1/openapi.json", s.description)
-	r.Post("/v1/exec", s.as("", s.exec))
+	r.Post(execPath, s.as("", s.exec))
 	r.Get("/v1/exec/{id}", s.as("", s.status))
 	r.Post("/v1/exec/{id}/resume", s.as("", s.resume))
 	if s.o.Agent != nil {

@@ -71,6 +71,7 @@ type Options struct {
 	Lender   Lender                              // nil: there is no proxy to borrow
 	Console  Console                             // nil: there is no page for browsers
 	Hosts    []string                            // names beside addresses and localhost that it may be called by
+	Nameless bool                                // no setting adds any to them
 	Assume   func(runtime.Caller) runtime.Caller // whom a request is of; nil: of whom it shows
 	Shutdown func()                              // of a daemon: ends it; nil: there is no such page
 	Cause    bool                                // tell the caller, who is the owner's own program, also what is for the log
@@ -92,6 +93,7 @@ type Server struct {
 	patience time.Duration // with a caller that does not read
 
 	described []byte // what /openapi.json says
+	pages     string // where it says which pages there are, for who asks for none of them
 }
 
 // New checks the options.
@@ -122,7 +124,7 @@ func newServer(o Options) *Server {
 	s := &Server{
 		o: o, room: maxConnections, patience: patience,
 		large: large{by: map[string]int{}, patient: largePatient, clock: o.Clock}, door: doorman{clock: o.Clock, left: strangers},
-		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}},
+		once: once{clock: o.Clock, kept: map[keptKey]*kept{}, count: map[string]int{}}, pages: "see /v1/openapi.json",
 	}
 	_, _ = rand.Read(s.cursors[:]) // never fails since Go 1.24
 	return s

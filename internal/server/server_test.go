@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -203,6 +204,43 @@ func TestBrowsersAreRefused(t *testing.T) {
 			if status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`, "Host", host, "Authorization", "Bearer kmb_x"); status != want || want == 421 && !strings.Contains(text, "serve.hosts") {
 				t.Errorf("Host %s: %d %s, want %d", host, status, text, want)
 			}
+		}
+	}
+}
+
+// Where no setting adds a name, none is named.
+func TestASettingThatDoesNotHoldIsNotNamed(t *testing.T) {
+	client, base := open(t, true, Options{Nameless: true})
+	status, text := ask(t, client, "POST", base+"/v1/exec", `{"code":"x"}`, "Host", "evil.example", "Authorization", "Bearer kmb_x")
+	if status != 421 || strings.Contains(text, "serve.hosts") || !strings.Contains(text, "address that kimbap printed") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
+// What was too long is not said to be a script where it is none, and the operator's listener
+// names the pages that it has.
+func TestHintsAreOfThePage(t *testing.T) {
+	client, base := open(t, true, Options{})
+	long := `{"code":"` + strings.Repeat("x", maxBody) + `"}`
+	for path, want := range map[string]string{execPath: "a script has at most 64 KiB", "/v1/exec/exe_1/resume": `"send less"`} {
+		if status, text := ask(t, client, "POST", base+path, long, "Authorization", "Bearer kmb_x"); status != 413 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	metrics, err := NewMetrics(Gauges{AuditLag: func() float64 { return 0 }, VaultLocked: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := NewAdmin(Options{Health: func(context.Context) error { return nil }, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"GET /nowhere", "POST /readyz"} {
+		method, path, _ := strings.Cut(page, " ")
+		answer := httptest.NewRecorder()
+		admin.router.ServeHTTP(answer, httptest.NewRequest(method, "http://localhost"+path, nil))
+		if text := answer.Body.String(); strings.Contains(text, "openapi") || !strings.Contains(text, "/metrics") {
+			t.Errorf("%s: %d %s", page, answer.Code, text)
 		}
 	}
 }
