@@ -247,12 +247,24 @@ Only the requester can: the request is executed in its name, once.`,
 				answer := &app.Answer{}
 				action, callArgs, err := a.WaitApproval(ctx, args[0], answer)
 				if err != nil {
-					return err
+					return c.ofAnother(ctx, a, args[0], err)
 				}
 				return c.result(a, action, callArgs, answer)
 			})
 		},
 	}
+}
+
+// ofAnother says of an approval that this user may look at, and has not asked for, who collects
+// it; without that "there is no approval" would send them to the list, which has it.
+func (c *cli) ofAnother(ctx context.Context, a *app.App, id string, err error) error {
+	if runtime.AsError(err).Reason != runtime.ReasonNotFound || c.showsToken() {
+		return err
+	}
+	if _, _, unknown := a.ShowApproval(ctx, id, false); unknown != nil {
+		return err
+	}
+	return missing("there, with the token that asked: kimbap approve wait "+runtime.Quote(id), "only its requester collects %s", id)
 }
 
 // when says how far away a time is.
