@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -13,7 +14,11 @@ import (
 // tokenIn reads the token for a kimbap elsewhere from a file that nobody else can read:
 // who has read it acts as its owner.
 func tokenIn(file string) (runtime.Secret, error) {
-	return guarded(file, "token", "acts with your token", "--token-file FILE")
+	token, err := guarded(file, "token", "acts with your token", "--token-file FILE")
+	if err == nil && strings.TrimSpace(token.Reveal()) == "" {
+		return token, usage("put a token into it: kimbap token create --agent NAME --scope GLOB, on the server", "the file with the token, %s, is empty", file)
+	}
+	return token, err
 }
 
 // guarded reads a secret from a file. One that others can read is refused, as ssh
@@ -38,6 +43,9 @@ func guardedText(file, what, then, fix string) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if info.IsDir() {
+		return nil, usage(fix, "%s is a folder, and no file with the %s", file, what)
 	}
 	if who, how := exposed(file, info); who != "" {
 		return nil, &failure{
