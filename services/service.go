@@ -59,12 +59,18 @@ type Filter struct {
 type Triggers struct{ TaskVerbs, Objects, InsteadOf []string }
 
 // Gotcha is a known trap of the API and the way out of it.
-type Gotcha struct{ Symptom, LikelyCause, Recovery, Severity string }
+type Gotcha struct {
+	Symptom     string `json:"symptom"`
+	LikelyCause string `json:"likely_cause"`
+	Recovery    string `json:"recovery"`
+	Severity    string `json:"severity"`
+}
 
 // Recipe is a task that takes several actions.
 type Recipe struct {
-	Name, Description string
-	Steps             []string
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Steps       []string `json:"steps"`
 }
 
 // Parse reads one service file. The file is the name that problems, routes and
