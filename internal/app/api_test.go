@@ -159,6 +159,9 @@ func TestSecretsAreWrittenAndNeverRead(t *testing.T) {
 	c := newAPI(t, k)
 	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
 	const value = "sk-live-written-over-rest-71aa"
+	if got := c.ask(t, admin, "PUT", "/v1/vault/short", `{"value":"xyz","hosts":["api.notes.test:443"]}`); got.Status != 200 || !strings.Contains(got.Body, `"warning":"so short a value is not masked`) {
+		t.Errorf("what cannot be masked: %d %s", got.Status, got.Body)
+	}
 	if got := c.ask(t, admin, "PUT", "/v1/vault/notes.token", `{"value":"`+value+`"}`); got.Status != 200 || strings.Contains(got.Body, value) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}

@@ -199,7 +199,11 @@ func (s apiOperator) SetSecret(ctx context.Context, who runtime.Principal, name 
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the credential is empty: there is no value", Hint: `send it as "value"`}
 	}
 	version, bound, err := seat.SetSecret(ctx, name, value, SecretOptions{Hosts: hosts})
-	return map[string]any{"name": name, "version": version, "hosts": bound}, err
+	answer := map[string]any{"name": name, "version": version, "hosts": bound}
+	if short := Unmasked(value); short != "" {
+		answer["warning"] = short
+	}
+	return answer, err
 }
 
 // RemoveSecret implements [server.Operator].
