@@ -49,7 +49,7 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 // sameAgain is how long the same signal is the one that came: timeout(1) sends its own to the
 // program, and at once to the whole group. What was told to end begins with that afterwards, so
 // that whoever sees it end, and then asks again, is heard.
-const sameAgain = 200 * time.Millisecond
+const sameAgain = 100 * time.Millisecond
 
 // otherThan is another signal than the first one that comes before the time is over, else nil.
 func otherThan(first os.Signal, came <-chan os.Signal, over <-chan time.Time) os.Signal {
