@@ -42,7 +42,11 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 // rules above, which deny perhaps, go on deciding first. A result that is no policy
 // is not written.
 func (a *App) AddRule(ctx context.Context, rule, name string) error {
-	file, err := a.rules().Writable(a.tenant)
+	rules := a.rules()
+	if err := rules.AreThere(a.tenant); err != nil { // a file of this rule alone would lift all others
+		return err
+	}
+	file, err := rules.Writable(a.tenant)
 	if err != nil {
 		return err
 	}

@@ -74,8 +74,9 @@ func (r Rules) Read(actions policy.Actions) (policy.Set, Faults) {
 	return set, wrong
 }
 
-// read loads a tenant's policy. That of a tenant that was made must be there: one that was
-// moved away, or not mounted, is no default, which may allow more than it did.
+// read loads a tenant's policy. That of a tenant that was made must be there, and so must the
+// one that policy.path names: one that was moved away, or not mounted, is no default, which may
+// allow more than it did.
 func (r Rules) read(t runtime.Tenant, actions policy.Actions) (*policy.Policy, error) {
 	path := r.File(t)
 	for _, name := range policy.Names(path) {
@@ -104,13 +105,20 @@ func (r Rules) Narrowed(p *policy.Policy) *policy.Policy {
 	return p
 }
 
-// AreThere refuses a tenant that was made and has lost its rules.
+// AreThere refuses a tenant that was made and has lost its rules, and a policy.path that leads
+// to nothing. Only the home's own file may be missing.
 func (r Rules) AreThere(t runtime.Tenant) error {
-	if t == runtime.DefaultTenant {
+	path := r.File(t)
+	if path == r.Home.Policy() {
 		return nil
 	}
-	path := r.File(t)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if t == runtime.DefaultTenant {
+			return &runtime.Error{
+				Code: runtime.CodeInvalidInput, Msg: "there is no policy where policy.path says: there is no " + path, Err: err,
+				Hint: "put it back, or correct policy.path in config.yaml; without one, policy.yaml in the home is the policy",
+			}
+		}
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Msg: fmt.Sprintf("tenant %s has no policy: there is no %s", t, path), Err: err,
 			Hint: fmt.Sprintf("put it back, or begin with a copy of the default tenant's: cp %s %s", runtime.Quote(r.File(runtime.DefaultTenant)), runtime.Quote(path)),

@@ -128,6 +128,25 @@ func TestLostRulesAreAFaultOfTheirTenantAlone(t *testing.T) {
 	}
 }
 
+// A policy that the configuration names and that is gone, or misspelt, or not mounted, is no
+// default. Only the home's own file need not be there.
+func TestAPolicyThatTheConfigurationNamesMustBeThere(t *testing.T) {
+	r := tenants.Rules{Folders: made(t), UID: os.Getuid()}
+	if set, faults := r.Read(nil); set[runtime.DefaultTenant] == nil || faults[runtime.DefaultTenant] != nil {
+		t.Errorf("without policy.path: %v", faults)
+	}
+	for _, name := range []string{"rules", filepath.Join("rules", "policy.yaml"), "rules.yaml"} {
+		r.Path = filepath.Join(t.TempDir(), name)
+		set, faults := r.Read(nil)
+		if set[runtime.DefaultTenant] != nil || set["acme"] == nil || faults[runtime.DefaultTenant] == nil {
+			t.Fatalf("%s: %v", name, faults)
+		}
+		if err := runtime.AsError(faults.Err()); !strings.Contains(err.Msg, "there is no "+r.Path) || !strings.Contains(err.Hint, "policy.path") {
+			t.Errorf("%s: %+v", name, err)
+		}
+	}
+}
+
 // What is written is what a link leads to, and not the link.
 func TestALinkToRulesStays(t *testing.T) {
 	r := tenants.Rules{Folders: made(t), UID: os.Getuid()}
