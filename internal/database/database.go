@@ -130,12 +130,13 @@ func (k Keeper) movedTo(ctx context.Context, db *sqlite.DB) (name string, err er
 }
 
 // Copy writes a consistent copy to a file that must not be there yet,
-// and returns how the copy stands.
+// and returns how the copy stands. With store.dsn it copies nothing: what it
+// would have copied may be moved, or not yet.
 func (k Keeper) Copy(ctx context.Context, to string) (sqlite.Inspection, error) {
 	if !k.DSN.Empty() {
 		return sqlite.Inspection{}, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Msg: "what this home stores is in PostgreSQL, whose own tools copy it",
-			Hint: "pg_dump --schema=kimbap --file=" + runtime.Quote(to) + " DSN",
+			Code: runtime.CodeInvalidInput, Msg: "store.dsn is set, and what is in PostgreSQL its own tools copy",
+			Hint: "pg_dump --schema=kimbap --file=" + runtime.Quote(to) + " DSN; what is still in the home is copied without store.dsn",
 		}
 	}
 	path, err := k.file()

@@ -79,6 +79,17 @@ func TestTheAddressIsNotTold(t *testing.T) {
 	still(t, k)
 }
 
+// A home that has moved nothing yet is not told that all it stores is in PostgreSQL.
+func TestNoCopyIsMadeOfWhatMayBeMoved(t *testing.T) {
+	t.Parallel()
+	k := kept(t, nobody)
+	_, err := k.Copy(t.Context(), filepath.Join(t.TempDir(), "copy"))
+	if e := runtime.AsError(err); e == nil || !strings.HasPrefix(e.Msg, "store.dsn is set") || !strings.Contains(e.Hint, "is copied without store.dsn") {
+		t.Errorf("%+v", e)
+	}
+	still(t, k)
+}
+
 // A home is not moved beneath what serves over it, nor without an address, and a copy takes the
 // place of no file. Whatever is refused leaves all as it was.
 func TestWhatIsRefusedChangesNothing(t *testing.T) {
