@@ -106,17 +106,17 @@ func (r Rules) Narrowed(p *policy.Policy) *policy.Policy {
 }
 
 // AreThere refuses a tenant that was made and has lost its rules, and a policy.path that leads
-// to nothing. Only the home's own file may be missing.
+// to nothing. Without one the home's own file may be missing.
 func (r Rules) AreThere(t runtime.Tenant) error {
-	path := r.File(t)
-	if path == r.Home.Policy() {
+	if t == runtime.DefaultTenant && r.Path == "" {
 		return nil
 	}
+	path := r.File(t)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if t == runtime.DefaultTenant {
 			return &runtime.Error{
 				Code: runtime.CodeInvalidInput, Msg: "there is no policy where policy.path says: there is no " + path, Err: err,
-				Hint: "put it back, or correct policy.path in config.yaml; without one, policy.yaml in the home is the policy",
+				Hint: "put it back, or correct policy.path (config.yaml, or KIMBAP_POLICY_PATH); without it policy.yaml in the home is read",
 			}
 		}
 		return &runtime.Error{
