@@ -96,7 +96,7 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 			Msg: fmt.Sprintf("a condition is true or false, and this is of type %s", typeName(out)), Fix: "compare it with something",
 		}}
 	}
-	if problems := neverInPaths(ast); len(problems) > 0 {
+	if problems := append(neverInPaths(ast), neverInHeaders(ast)...); len(problems) > 0 {
 		return nil, problems
 	}
 	program, err := env.Program(ast, append(costOptions(ast), cel.EvalOptions(cel.OptOptimize))...)

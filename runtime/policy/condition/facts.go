@@ -3,9 +3,7 @@ package condition
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -153,29 +151,6 @@ func queryOf(q *runtime.Question) (any, error) {
 	}
 	return types.NewStringInterfaceMap(adapter{}, lists), nil
 }
-
-// headersOf joins the lines of a field as RFC 9110 section 5.3 does. Fields that
-// differ in case, or have "_" for "-", are one to some servers: each such name has
-// the lines of all.
-func headersOf(q *runtime.Question) (any, error) {
-	header := q.Request.Raw.Header
-	lines := make(map[string][]string, len(header))
-	for _, name := range slices.Sorted(maps.Keys(header)) {
-		key := fieldKey(name)
-		lines[key] = append(lines[key], header[name]...)
-	}
-	fields := make(map[string]string, len(lines))
-	for key, values := range lines {
-		fields[key] = strings.Join(values, ", ")
-	}
-	for name := range header {
-		fields[strings.ToLower(name)] = fields[fieldKey(name)]
-	}
-	return types.NewStringStringMap(adapter{}, fields), nil
-}
-
-// fieldKey is the one name of a field however it is spelled.
-func fieldKey(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 func bodyOf(q *runtime.Question) (any, error) {
 	if q.Request.Raw.Body != nil && !q.Request.Parsed {
