@@ -28,15 +28,38 @@ func Invalid(err error, fix string) error {
 // linkAny is the command for a credential whose keeper does not know which service it is for.
 const linkAny = "kimbap link SERVICE"
 
-// OfService names a service in the command that an error about its credential advises.
-func OfService(err error, service string) error {
+// OfService names a tenant's service in the command that an error about its credential advises.
+func OfService(err error, of Tenant, service string) error {
 	e, own := err.(*Error)
 	if !own || !strings.Contains(e.Hint, linkAny) {
 		return err
 	}
 	named := *e // which others are told of their service
-	named.Hint = strings.ReplaceAll(e.Hint, linkAny, "kimbap link "+service)
+	named.Hint = strings.ReplaceAll(e.Hint, linkAny, Command(of, "link "+service))
 	return &named
+}
+
+// Command is a command of kimbap as an advice has it, for a tenant: without its name it would be
+// about the default one.
+func Command(of Tenant, words string) string {
+	if of == "" || of == DefaultTenant {
+		return "kimbap " + words
+	}
+	return "kimbap --tenant " + string(of) + " " + words
+}
+
+// Command is [Command] for the tenant of whoever calls.
+func (c *Call) Command(words string) string {
+	if c.Principal == nil { // nobody calls, as when a key is tried
+		return Command(DefaultTenant, words)
+	}
+	return Command(c.Principal.Tenant, words)
+}
+
+// NoCredential is the error of a call that needs a stored credential and has none.
+func NoCredential(call *Call) error {
+	service := call.Action.Service
+	return &Error{Code: CodeNoCredential, Msg: "no credential is stored for " + service, Hint: call.Command("link " + service)}
 }
 
 // Said is the text of an error for people: that a time was over, or a caller went away,

@@ -11,6 +11,20 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
+// An advice about a tenant names it: pasted without, it would be about the default one.
+func TestAnAdviceNamesTheTenant(t *testing.T) {
+	for of, want := range map[runtime.Tenant]string{
+		"": "kimbap link notes", runtime.DefaultTenant: "kimbap link notes", "acme": "kimbap --tenant acme link notes",
+	} {
+		call := &runtime.Call{Principal: &runtime.Principal{Tenant: of}, Action: &runtime.Action{Service: "notes"}}
+		missing := runtime.AsError(runtime.NoCredential(call))
+		over := runtime.AsError(runtime.OfService(&runtime.Error{Hint: "kimbap link SERVICE"}, of, "notes"))
+		if missing.Hint != want || missing.Msg != "no credential is stored for notes" || over.Hint != want {
+			t.Errorf("%q: %+v, %+v", of, missing, over)
+		}
+	}
+}
+
 // Lengths of time and counts are written as a person writes them.
 func TestSpansAndCountsReadWell(t *testing.T) {
 	for d, want := range map[time.Duration]string{

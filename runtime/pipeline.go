@@ -82,7 +82,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if rec.Verdict, err = p.decide(call, rec); err != nil {
 		return at(StagePolicy, err)
 	}
-	if err = refusal(rec.Verdict, req); err != nil {
+	if err = refusal(rec.Verdict, rec.Principal.Tenant, req); err != nil {
 		return at(StagePolicy, err)
 	}
 	if err = p.limit(ctx, rec.Verdict.Limits); err != nil {
@@ -134,7 +134,7 @@ func (p *Pipeline) credential(ctx context.Context, call *Call, rec *Record) erro
 		c = Credential{}
 	}
 	call.Credential, rec.Version = c, c.Version
-	return OfService(err, rec.Action.Service)
+	return OfService(err, rec.Principal.Tenant, rec.Action.Service)
 }
 
 // begin opens the record of a request.
@@ -272,7 +272,7 @@ func (p *Pipeline) finish(ticket Ticket, reached Stage, err error) error {
 }
 
 // refusal is the error of a verdict that does not let the request go on.
-func refusal(v Verdict, req *Request) error {
+func refusal(v Verdict, of Tenant, req *Request) error {
 	switch {
 	case v.Effect == EffectAllow:
 		return nil
@@ -289,7 +289,7 @@ func refusal(v Verdict, req *Request) error {
 	}
 	e := &Error{
 		Code: CodeForbidden, Msg: fmt.Sprintf("policy denies this action (rule %s)", v.Rule),
-		Hint: "do not send it again; the owner of policy.yaml sees why with kimbap explain " + req.ID,
+		Hint: "do not send it again; the owner of policy.yaml sees why with " + Command(of, "explain "+req.ID),
 	}
 	switch {
 	case v.Rule == "scope":

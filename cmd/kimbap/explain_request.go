@@ -97,7 +97,7 @@ func (c *cli) sayRequest(records []account) {
 			sayEnd(r, line)
 		}
 	}
-	line("", "all members: kimbap explain %s -o json", records[0].ID)
+	line("", "all members: %s -o json", runtime.Command(runtime.Tenant(records[0].Tenant), "explain "+records[0].ID))
 }
 
 func (c *cli) sayAsked(r *account, line func(string, string, ...any)) {

@@ -114,7 +114,7 @@ func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret,
 		}
 	}
 	if err != nil {
-		return runtime.Secret{}, runtime.OfService(err, of.Service)
+		return runtime.Secret{}, runtime.OfService(err, d.Tenant, of.Service)
 	}
 	return grant.Seal()
 }
@@ -168,7 +168,7 @@ func (o Options) granted(of *Offer, way *connector.SignIn, grant *connector.Gran
 func (d Desk) Renew(ctx context.Context, of *Offer, who connector.Client, refresh runtime.Secret) (runtime.Secret, error) {
 	grant, err := d.Connector.Renewed(ctx, of.oauth, who, refresh)
 	if err != nil {
-		return runtime.Secret{}, runtime.OfService(err, of.Service)
+		return runtime.Secret{}, runtime.OfService(err, d.Tenant, of.Service)
 	}
 	return grant.Seal()
 }

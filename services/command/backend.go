@@ -191,7 +191,7 @@ func (b *Backend) environment(call *runtime.Call, p *prepared, result *runtime.R
 		// One pass: a stored value that looks like a hole stays what it is.
 		value := strings.NewReplacer("{credential}", call.Credential.Value.Reveal(), "{username}", user).Replace(text)
 		if strings.ContainsRune(value, 0) {
-			return &runtime.Error{Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("the credential of %s holds a NUL and cannot be a variable", service), Hint: "kimbap link " + service}
+			return &runtime.Error{Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("the credential of %s holds a NUL and cannot be a variable", service), Hint: call.Command("link " + service)}
 		}
 		p.env = append(p.env, name+"="+value)
 	}
@@ -203,12 +203,12 @@ func (b *Backend) environment(call *runtime.Call, p *prepared, result *runtime.R
 func permitted(call *runtime.Call) error {
 	service := call.Action.Service
 	if !call.Credential.Found() {
-		return &runtime.Error{Code: runtime.CodeNoCredential, Msg: "no credential is stored for " + service, Hint: "kimbap link " + service}
+		return runtime.NoCredential(call)
 	}
 	if !call.Credential.Allows(runtime.CommandAuthority(service)) {
 		return &runtime.Error{
 			Code: runtime.CodeNoCredential, Msg: fmt.Sprintf("the credential of %s was not stored for its programs", service),
-			Hint: "kimbap link " + service + " --rebind",
+			Hint: call.Command("link " + service + " --rebind"),
 		}
 	}
 	return nil

@@ -183,6 +183,10 @@ func TestACredentialIsForTheProgramsItWasStoredFor(t *testing.T) {
 	c := r.call()
 	c.Credential = runtime.Credential{}
 	r.refused(c, runtime.CodeNoCredential)
+	c.Principal = &runtime.Principal{Tenant: "acme"}
+	if e := r.refused(c, runtime.CodeNoCredential); e.Hint != "kimbap --tenant acme link tool" {
+		t.Errorf("%+v", e)
+	}
 	c.Action.Command.Env = nil // it wants none
 	r.must(c)
 }

@@ -56,10 +56,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		}
 		return nil
 	case !stored:
-		return &runtime.Error{
-			Code: runtime.CodeNoCredential,
-			Msg:  fmt.Sprintf("no credential is stored for %s", call.Action.Service), Hint: "kimbap link " + call.Action.Service,
-		}
+		return runtime.NoCredential(call)
 	}
 	if err := permitted(call, m); err != nil {
 		return err
@@ -127,7 +124,7 @@ func permitted(call *runtime.Call, m *message) error {
 		return &runtime.Error{
 			Code: runtime.CodeNoCredential,
 			Msg:  fmt.Sprintf("the credential of %s was not stored for %s", service, host),
-			Hint: "kimbap link " + service + " --rebind",
+			Hint: call.Command("link " + service + " --rebind"),
 		}
 	}
 	if m.scheme == "https" || isLoopback(m.authority) || call.Action.HTTP.AllowHTTP {

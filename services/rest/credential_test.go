@@ -291,6 +291,8 @@ func TestWhereACredentialMayGo(t *testing.T) {
 	c.Credential.Authorities = []string{"api.example.com:443"}
 	e := r.refused(t, c, runtime.CodeNoCredential, "")
 	equal(t, "hint", e.Hint, "kimbap link test --rebind")
+	c.Principal = &runtime.Principal{Tenant: "acme"}
+	equal(t, "hint for another tenant", r.refused(t, c, runtime.CodeNoCredential, "").Hint, "kimbap --tenant acme link test --rebind")
 	c = r.call("GET", "/")
 	c.Action.HTTP.Authorities = []string{"api.example.com:443"}
 	r.refused(t, c, runtime.CodeNoCredential, "")
