@@ -59,7 +59,11 @@ func (c *Call) Command(words string) string {
 // NoCredential is the error of a call that needs a stored credential and has none.
 func NoCredential(call *Call) error {
 	service := call.Action.Service
-	return &Error{Code: CodeNoCredential, Msg: "no credential is stored for " + service, Hint: call.Command("link " + service)}
+	e := &Error{Code: CodeNoCredential, Msg: "no credential is stored for " + service, Hint: call.Command("link " + service)}
+	if call.Credential.Expired {
+		e.Msg = "the credential of " + service + " has expired"
+	}
+	return e
 }
 
 // Said is the text of an error for people: that a time was over, or a caller went away,

@@ -18,9 +18,11 @@ func TestAnAdviceNamesTheTenant(t *testing.T) {
 	} {
 		call := &runtime.Call{Principal: &runtime.Principal{Tenant: of}, Action: &runtime.Action{Service: "notes"}}
 		missing := runtime.AsError(runtime.NoCredential(call))
+		call.Credential.Expired = true
+		expired := runtime.AsError(runtime.NoCredential(call))
 		over := runtime.AsError(runtime.OfService(&runtime.Error{Hint: "kimbap link SERVICE"}, of, "notes"))
-		if missing.Hint != want || missing.Msg != "no credential is stored for notes" || over.Hint != want {
-			t.Errorf("%q: %+v, %+v", of, missing, over)
+		if missing.Hint != want || missing.Msg != "no credential is stored for notes" || expired.Hint != want || expired.Msg != "the credential of notes has expired" || over.Hint != want {
+			t.Errorf("%q: %+v, %+v, %+v", of, missing, expired, over)
 		}
 	}
 }

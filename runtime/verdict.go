@@ -124,6 +124,7 @@ type Credential struct {
 	Username    Secret // AuthBasic with username_ref
 	Value       Secret
 	Authorities []string // canonical authorities it may be sent to; sealed with it
+	Expired     bool     // one is stored whose time is over; there is no value then
 
 	// Beside are values of the same origin that answers are searched for too, though they are
 	// not sent: three at most.

@@ -31,7 +31,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.EndedFix, &s.RenewFix} {
+				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.ExpiredFix, &s.EndedFix, &s.RenewFix} {
 					*fix = c.atHome(*fix)
 				}
 				return c.show(s, func() { c.sayStatus(s) })
@@ -135,6 +135,10 @@ func (c *cli) sayStored(s *app.Status) {
 		line("linked", "not known without the store")
 	} else {
 		line("linked", "%s", orNone(s.Linked))
+	}
+	if len(s.Expired) > 0 {
+		line("", "the stored key of %s has expired", few(s.Expired))
+		line("", "fix: %s", s.ExpiredFix)
 	}
 	if len(s.Ended) > 0 {
 		line("", "the sign-in of %s is over", few(s.Ended))

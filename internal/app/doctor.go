@@ -124,6 +124,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if _, half, err := a.keyed(ctx); err == nil && len(half) > 0 {
 		return Finding{"credentials", "warn", "the user name that goes with the key of " + half[0].Name + " is not stored", "kimbap vault set " + half[0].Auth.UsernameRef}
 	}
+	if expired := a.expiredKeys(ctx); len(expired) > 0 {
+		return Finding{"credentials", "warn", "the stored key of " + strings.Join(expired, ", ") + " has expired", refusedFix + expired[0]}
+	}
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}

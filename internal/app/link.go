@@ -342,6 +342,7 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 			Hint: "kimbap link " + runtime.Quote(name),
 		}
 	}
+	err = runtime.OfService(err, a.tenant, name)
 	if user := service.Auth.UsernameRef; err == nil && user != "" {
 		err = a.rebindUser(ctx, user)
 	}

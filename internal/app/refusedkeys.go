@@ -45,6 +45,21 @@ func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
 	})
 }
 
+// expiredKeys are the services whose stored key has expired, by name.
+func (a *App) expiredKeys(ctx context.Context) (names []string) {
+	if a.storeless != nil {
+		return nil
+	}
+	entries, _ := a.vault.List(ctx, a.tenant) // a store that cannot be read shows elsewhere
+	for _, s := range a.Services().Services() {
+		if s.Auth != nil && slices.ContainsFunc(entries, func(e vault.Entry) bool { return e.Name == s.Auth.Ref && e.Expired(a.o.Clock()) }) {
+			names = append(names, s.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // unrenewed are the services whose sign-in gave no new access token when one was last wanted, by
 // name: their provider refuses the client, or does not answer. One that was linked anew since is
 // left out, and so is a grant that is over.

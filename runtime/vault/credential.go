@@ -23,7 +23,10 @@ type opened struct {
 
 func (o *opened) found() bool { return o.credential.Found() || o.reference != nil }
 
-// Credential implements [runtime.Vault]. An expired secret is as good as none.
+func (o *opened) expired(now time.Time) bool { return !o.expires.IsZero() && !now.Before(o.expires) }
+
+// Credential implements [runtime.Vault]. An expired secret is as good as none,
+// and said to be expired.
 // A user name from the vault narrows where the pair may go to what both allow.
 func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
 	if auth == nil {
@@ -125,9 +128,12 @@ func (v *Vault) values(ctx context.Context, tenant runtime.Tenant, open func(con
 
 // lookUp returns the credential of one place, and notes that it was used.
 func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error) {
-	o, err := v.current(ctx, at)
-	if err != nil || o == nil {
+	o, err := v.kept(ctx, at)
+	if err != nil || !o.found() {
 		return runtime.Credential{}, err
+	}
+	if o.expired(v.o.Clock()) {
+		return runtime.Credential{Expired: true}, nil
 	}
 	o.used.Store(v.o.Clock().UnixMicro())
 	if o.reference == nil {
@@ -146,7 +152,7 @@ func (v *Vault) lookUp(ctx context.Context, at place) (runtime.Credential, error
 // what has expired.
 func (v *Vault) current(ctx context.Context, at place) (*opened, error) {
 	o, err := v.kept(ctx, at)
-	if err != nil || !o.found() || !o.expires.IsZero() && !v.o.Clock().Before(o.expires) {
+	if err != nil || !o.found() || o.expired(v.o.Clock()) {
 		return nil, err
 	}
 	return o, nil

@@ -204,6 +204,11 @@ func (v *Vault) Rebind(ctx context.Context, of runtime.Tenant, name string, auth
 			return row, err
 		}
 		defer clear(plain)
+		if (Entry{Expires: row.Expires}).Expired(v.o.Clock()) {
+			return row, &runtime.Error{
+				Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: fmt.Sprintf("the credential %q has expired", name), Hint: "kimbap link SERVICE",
+			}
+		}
 		row.Version, row.Authorities = row.Version+1, authorities
 		if err := refuse(name, authorities, row.Expires, v.o.Clock()); err != nil {
 			return row, err

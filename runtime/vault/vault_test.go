@@ -137,6 +137,12 @@ func TestASecretIsNotUsedFromItsExpiryOn(t *testing.T) {
 	if r.value(t, tenant, "n") != "" { // from memory
 		t.Error("used at its expiry")
 	}
+	if c, err := r.Credential(t.Context(), tenant, bearer("n")); err != nil || !c.Expired || c.Found() {
+		t.Errorf("that it has expired is not told: %+v, %v", c, err)
+	}
+	if _, err := r.Rebind(t.Context(), tenant, "n", []string{host}); err == nil || !strings.Contains(err.Error(), "has expired") {
+		t.Errorf("bound anew: %v", err)
+	}
 	r.store.edit(tenant, "n", func(row *vault.Sealed) { row.Expires = row.Expires.Add(time.Hour) })
 	r.refused(t, "n", runtime.ReasonTampered) // a longer life is an edit
 }

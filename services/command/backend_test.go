@@ -184,7 +184,8 @@ func TestACredentialIsForTheProgramsItWasStoredFor(t *testing.T) {
 	c.Credential = runtime.Credential{}
 	r.refused(c, runtime.CodeNoCredential)
 	c.Principal = &runtime.Principal{Tenant: "acme"}
-	if e := r.refused(c, runtime.CodeNoCredential); e.Hint != "kimbap --tenant acme link tool" {
+	c.Credential.Expired = true
+	if e := r.refused(c, runtime.CodeNoCredential); e.Msg != "the credential of tool has expired" || e.Hint != "kimbap --tenant acme link tool" {
 		t.Errorf("%+v", e)
 	}
 	c.Action.Command.Env = nil // it wants none
