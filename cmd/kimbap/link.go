@@ -39,6 +39,9 @@ what the provider grants, and renews the access token by itself. A grant from el
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
 				return usage("kimbap service install "+runtime.Quote(args[0])+", then: kimbap link NAME", "%s is a file, and a service is linked by its name", args[0])
 			}
+			if rebind && (file != "" || signIn.token || signIn.given()) {
+				return usage("kimbap link "+runtime.Quote(args[0])+", to store another key", "--rebind keeps the key that is stored, and a file or a sign-in gives another one")
+			}
 			return c.with(cmd.Context(), app.Options{Create: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
 				var linked app.Linked
 				var err error
