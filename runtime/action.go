@@ -99,6 +99,7 @@ type HTTPSpec struct {
 	Authorities []string // all canonical authorities of the service, base_url's first
 	AllowHTTP   bool     // the credential may go over cleartext to non-loopback
 	Method      string   // the first of the methods, used for built requests
+	Methods     []string // all of them, where there are several
 	Path        string   // template below BaseURL
 	PathParams  map[string]string
 	Query       []Field

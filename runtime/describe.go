@@ -13,6 +13,7 @@ type Described struct {
 	GrantsAccess bool             `json:"grants_access,omitempty"`
 	Idempotent   bool             `json:"idempotent"`
 	Method       string           `json:"method,omitempty"`
+	Methods      []string         `json:"methods,omitempty"` // all of them, where there are several
 	Path         string           `json:"path,omitempty"`
 	Hosts        []string         `json:"hosts,omitempty"`
 	BodyType     string           `json:"body_type,omitempty"`
@@ -48,7 +49,7 @@ func (a *Action) Describe() Described {
 		GrantsAccess: a.GrantsAccess, Idempotent: a.Idempotent, Args: []DescribedParam{},
 	}
 	if h := a.HTTP; h != nil {
-		d.Method, d.Path, d.Hosts, d.BodyType, d.Pages = h.Method, h.Path, h.Authorities, h.BodyType, h.Pages != nil
+		d.Method, d.Methods, d.Path, d.Hosts, d.BodyType, d.Pages = h.Method, h.Methods, h.Path, h.Authorities, h.BodyType, h.Pages != nil
 	}
 	if c := a.Command; c != nil {
 		d.Program, d.Words = c.Executable, c.Fixed
@@ -76,7 +77,7 @@ func (d Described) Told() *Action {
 		GrantsAccess: d.GrantsAccess, Idempotent: d.Idempotent, Auth: &Auth{Type: AuthNone},
 	}
 	if d.Method != "" {
-		a.HTTP = &HTTPSpec{Method: d.Method, Path: d.Path, Authorities: d.Hosts, BodyType: d.BodyType}
+		a.HTTP = &HTTPSpec{Method: d.Method, Methods: d.Methods, Path: d.Path, Authorities: d.Hosts, BodyType: d.BodyType}
 		if d.Pages {
 			a.HTTP.Pages = &Pagination{}
 		}

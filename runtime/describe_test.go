@@ -13,7 +13,7 @@ func TestADescriptionComesBack(t *testing.T) {
 	action := &Action{
 		Ref: "notes.get-note", Service: "notes", Name: "get-note", Description: "Read", Risk: RiskLow, Idempotent: true,
 		Auth: &Auth{Type: AuthBearer, Ref: "notes.token"},
-		HTTP: &HTTPSpec{Method: "GET", Path: "/notes/{id}", Authorities: []string{"api.notes.test:443"}, BodyType: "json", Pages: &Pagination{}},
+		HTTP: &HTTPSpec{Method: "GET", Methods: []string{"GET", "HEAD"}, Path: "/notes/{id}", Authorities: []string{"api.notes.test:443"}, BodyType: "json", Pages: &Pagination{}},
 		Params: []Param{
 			{Name: "id", Type: TypeInteger, In: InPath, Required: true, Minimum: &low},
 			{Name: "tag", Type: TypeString, In: InQuery, Enum: []any{"a", "b"}, Pattern: regexp.MustCompile("^[ab]$"), MaxLength: &most, Secret: true},

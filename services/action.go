@@ -243,6 +243,9 @@ func (p *parser) method(op *operation) {
 	if len(op.methods) > 0 {
 		op.action.HTTP.Method = op.methods[0]
 	}
+	if len(op.methods) > 1 {
+		op.action.HTTP.Methods = op.methods
+	}
 	op.route.Methods = op.methods
 	reads := slices.Contains(op.methods, http.MethodGet)
 	op.action.WebSocket = op.boolean("websocket", reads)

@@ -33,6 +33,7 @@ type actionInfo struct {
 	GrantsAccess bool         `json:"grants_access,omitempty"`
 	Idempotent   bool         `json:"idempotent"`
 	Method       string       `json:"method,omitempty"`
+	Methods      []string     `json:"methods,omitempty"` // all of them, where there are several
 	Path         string       `json:"path,omitempty"`
 	Hosts        []string     `json:"hosts,omitempty"`
 	Command      []string     `json:"command,omitempty"`
@@ -62,7 +63,7 @@ func describe(action *runtime.Action) actionInfo {
 		GrantsAccess: action.GrantsAccess, Idempotent: action.Idempotent, Args: []argInfo{},
 	}
 	if action.HTTP != nil {
-		info.Method, info.Path, info.Hosts = action.HTTP.Method, action.HTTP.Path, action.HTTP.Authorities
+		info.Method, info.Methods, info.Path, info.Hosts = action.HTTP.Method, action.HTTP.Methods, action.HTTP.Path, action.HTTP.Authorities
 	}
 	if spec := action.Command; spec != nil {
 		info.Command = append([]string{cmp.Or(spec.Executable, "osascript")}, spec.Fixed...)
@@ -133,7 +134,11 @@ func (c *cli) sayAction(action *runtime.Action) {
 	info := describe(action)
 	fmt.Fprintf(c.out, "%s: %s\n\n", info.Action, info.Description)
 	if info.Method != "" {
-		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", info.Method, info.Path, few(info.Hosts))
+		methods := info.Method
+		if len(info.Methods) > 0 {
+			methods = strings.Join(info.Methods, ", ")
+		}
+		fmt.Fprintf(c.out, "request  %s %s\nhosts    %s\n", methods, info.Path, few(info.Hosts))
 	}
 	if info.Command != nil {
 		fmt.Fprintf(c.out, "command  %s\n", strings.Join(info.Command, " "))
