@@ -291,9 +291,25 @@ func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built 
 		if !json.Valid(c.Result) { // several results, one a line
 			c.Result = nil
 		}
+		c.Body = recordedBody(a, built)
 		r.recorded = append(r.recorded, *c)
 	}
 	return nil
+}
+
+// recordedBody is the body of a request as a case has it: JSON, or a form as its text. It holds
+// what the case's own arguments do, and no key. One in parts has another boundary each time, and
+// one that is sent as it is may be no text.
+func recordedBody(a *runtime.Action, built *runtime.Built) json.RawMessage {
+	var text string
+	switch kind := a.HTTP.BodyType; {
+	case len(built.Body) == 0 || kind != "json" && kind != "form":
+		return nil
+	case kind == "json" && json.Valid(built.Body) && json.Unmarshal(built.Body, &text) != nil:
+		return built.Body
+	}
+	quoted, _ := json.Marshal(string(built.Body)) // a case has a text for what is no object or list
+	return quoted
 }
 
 // mostAnswer bounds what is read of an upstream's answer, in bytes.

@@ -132,6 +132,77 @@ func TestRecordingKeepsTheCasesThatItDoesNotRecord(t *testing.T) {
 	}
 }
 
+// A recorded case holds what was sent: another body is a failure from then on.
+func TestABodyIsRecorded(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id": 1}`) }))
+	defer upstream.Close()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	text := shopFile + `  form-order: {description: Add, method: POST, path: /forms, args: [{name: item, required: true}], request: {body_type: form}}
+  raw-order: {description: Add, method: POST, path: /raw, args: [{name: item, required: true}], request: {body: "{item}", body_type: raw}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(o trial.Options) map[string]string {
+		t.Helper()
+		o.File = file
+		list, err := trial.Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, one := range list {
+			out[one.Action] = strings.TrimSpace(one.Outcome + " " + one.Why)
+		}
+		return out
+	}
+	run(trial.Options{Upstream: upstream.URL, Record: true, Writes: true})
+	for action, got := range run(trial.Options{}) {
+		if got != "ok" && action != "list-orders" {
+			t.Errorf("with the recording %s: %s", action, got)
+		}
+	}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(strings.ReplaceAll(text, "name: item", "name: thing"), "{item}", "{thing}")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases, err := os.ReadFile(trial.CasesOf(file))
+	if err == nil {
+		err = os.WriteFile(trial.CasesOf(file), []byte(strings.ReplaceAll(string(cases), "args:\n      item:", "args:\n      thing:")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(trial.Options{})
+	for _, action := range []string{"add-order", "form-order"} {
+		if !strings.Contains(got[action], "sends the body ") {
+			t.Errorf("%s with another body: %s\n%s", action, got[action], cases)
+		}
+	}
+	if got["raw-order"] != "ok" {
+		t.Errorf("raw-order: %s", got["raw-order"])
+	}
+}
+
+// What is wrong with a file of cases is said in the words of the file.
+func TestAFileOfCasesWithWrongTypes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	for text, want := range map[string]string{
+		"cases: {}\n":                     "cases cannot be of type object",
+		"cases: [{action: 1}]\n":          "cannot be of type number",
+		"[]\n":                            "the file cannot be of type array",
+		"cases: [{action: a, nosuch: 1}]": "unknown field \"nosuch\"",
+	} {
+		for name, text := range map[string]string{file: shopFile, trial.CasesOf(file): text} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := trial.Run(t.Context(), trial.Options{File: file}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // A request that no action covers is said to be one: what is sent is no document that adds.
 func TestARequestThatNoActionCoversIsSaidToBeOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bare.yaml")
