@@ -78,8 +78,24 @@ type Recipe struct {
 // by position.
 func Parse(file string, data []byte) (*Service, error) { return parse(file, data, &room{}) }
 
+// FiltersIn returns the filters of a service file, also of one that [Parse] refuses: what is
+// wrong with them is to be said with the rest.
+func FiltersIn(file string, data []byte) []Filter {
+	s, _ := readAll(file, data, &room{})
+	return s.Filters
+}
+
 // parse is Parse with the room for the tree, of which nothing is kept.
 func parse(file string, data []byte, r *room) (*Service, error) {
+	s, err := readAll(file, data, r)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readAll is parse with what could be read beside the error.
+func readAll(file string, data []byte, r *room) (*Service, error) {
 	src := &source{file: file, room: r}
 	sum := sha256.Sum256(data)
 	s := &Service{File: file, Digest: hex.EncodeToString(sum[:])}
@@ -87,10 +103,7 @@ func parse(file string, data []byte, r *room) (*Service, error) {
 		p := &parser{source: src, s: s}
 		p.service(root)
 	}
-	if err := src.done(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, src.done()
 }
 
 // Program is what runs the actions of a service that has no hosts, "" for others.

@@ -60,6 +60,19 @@ func TestAllMistakesOfAllFiles(t *testing.T) {
 	}
 }
 
+// What is wrong with expressions is said with the rest, as with two actions that match the same request.
+func TestExpressionsAreLookedAtWithTheRest(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "notes.yaml")
+	if err := os.WriteFile(file, []byte(filtered+"  again: {method: GET, path: /notes, risk: {level: low}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := errata.Services([]string{file})
+	if list := errata.Of(err); len(list) != 3 || list[0].Line != 9 || !strings.Contains(list[0].Message, "both match") || list[1].Line != 7 || list[2].Line != 8 {
+		t.Errorf("%+v", list)
+	}
+}
+
 func TestFilesThatDoNotGoTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,32 +33,30 @@ func Services(files []string) ([]*services.Service, error) {
 	var problems []error
 	for _, file := range files {
 		s, err := validateService(file)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		out = append(out, s)
-	}
-	if len(problems) == 0 {
-		_, err := services.NewSet(out)
 		problems = append(problems, err)
+		if s != nil {
+			out = append(out, s)
+		}
 	}
+	_, err := services.NewSet(out) // of those that can be read
+	problems = append(problems, err)
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
+// validateService reads a service. It is there beside an error of its jq expressions alone.
 func validateService(file string) (*services.Service, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, &Unreadable{file, err}
 	}
 	s, err := services.Parse(file, data)
-	if err == nil {
-		err = Filters(s)
+	if err != nil {
+		return nil, errors.Join(err, filters(services.FiltersIn(file, data)))
 	}
-	return s, err
+	return s, Filters(s)
 }
 
 // Unreadable is a file that was named and cannot be read.
