@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -126,6 +127,9 @@ func readCases(file string) ([]Case, error) {
 	}
 	if err != nil {
 		said := strings.TrimPrefix(err.Error(), "json: ")
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			said = cmp.Or(wrong.Field, "the file") + " cannot be of type " + wrong.Value
+		}
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: file + ": " + said, Hint: "its fields are cases: [{action, args, request, body, status, answer, result}]"}
 	}
 	return out.Cases, nil

@@ -15,6 +15,8 @@ var (
 	// ErrUnknown is behind the error for an id that does not exist, or is not
 	// the caller's to know (404 in HTTP).
 	ErrUnknown = errors.New("no such approval")
+	// ErrOver is behind the error for a yes that does not stand any more (404 in HTTP).
+	ErrOver = errors.New("nothing is left to take back")
 	// ErrDecided is behind the error for a decision that came too late (409 in HTTP).
 	ErrDecided = errors.New("the approval is decided already")
 	// ErrCrowded: the principal has as many open questions as it may have.

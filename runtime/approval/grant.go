@@ -277,7 +277,7 @@ func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.
 	}
 	shown, _ := visible(id, 60)
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrUnknown,
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrOver,
 		Msg:  fmt.Sprintf("nothing stands of %q that could be revoked: its yes was for one request, or is over", shown),
 		Hint: "kimbap approve list --standing",
 	}

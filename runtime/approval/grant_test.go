@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -215,7 +216,7 @@ func TestYesForTheRun(t *testing.T) {
 	if _, err := d.Await(t.Context(), call, asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
 		t.Errorf("revoked: %v", err)
 	}
-	if err := d.Revoke(t.Context(), operator(me), runtime.DefaultTenant, id); err == nil {
+	if err := d.Revoke(t.Context(), operator(me), runtime.DefaultTenant, id); err == nil || errors.Is(err, approval.ErrUnknown) {
 		t.Error("revoked twice")
 	}
 }

@@ -31,7 +31,10 @@ func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 		case "by":
 			p.by(v, terms)
 		case "presence":
-			word, ok := p.word(v, "presence")
+			word, ok := v.Value, v.Kind == yaml.ScalarNode && v.ShortTag() != "!!null"
+			if !ok {
+				p.wrongKind(v, "presence", "text")
+			}
 			switch {
 			case !ok:
 			case word == "passkey": // nobody could show one, and so nobody decide

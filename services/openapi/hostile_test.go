@@ -64,6 +64,15 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
+	for text, want := range map[string]string{ // the fix is about what was given
+		head + `}}`:                                    "whose paths has the operations",
+		head + `"/a/{b}c": {"get": {}}}}`:              "correct the description where it says why",
+		`{"openapi": "3.0.0", "info": {"title": "x"}}`: "whose paths has the operations",
+	} {
+		if _, err := one(t, text, openapi.Options{}); err == nil || !strings.Contains(runtime.AsError(err).Hint, want) {
+			t.Errorf("%s: %+v", text, runtime.AsError(err))
+		}
+	}
 	if _, err := openapi.Import(openapi.Options{Files: os.DirFS(t.TempDir()), Document: "none.yaml"}); err == nil || !strings.Contains(err.Error(), "there is no file none.yaml") {
 		t.Errorf("a file that is not there: %v", err)
 	}

@@ -147,6 +147,9 @@ func (i *importer) has() string {
 			tags[shown(t)] = true
 		}
 	}
+	if len(i.o.Tags) == 0 && i.o.PathPrefix == "" {
+		return "give the description whose paths has the operations, or write a service file: docs/services.md"
+	}
 	fix := "leave --tag and --path-prefix out, or correct them"
 	if len(i.o.Tags) > 0 && len(tags) > 0 {
 		fix += "; its tags are " + few(slices.Sorted(maps.Keys(tags)), 5)
@@ -205,7 +208,7 @@ func (i *importer) settle(s *service, p *planner) (*Result, error) {
 		}
 	}
 	if len(s.actions) == 0 {
-		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), "")
+		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), "correct the description where it says why, or write a service file: docs/services.md")
 	}
 	for _, a := range s.actions {
 		if !a.guard {
