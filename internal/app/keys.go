@@ -125,9 +125,9 @@ func (a *App) keyGone(why *runtime.Error) error {
 	if _, file := a.wrapper.(wrap.File); file {
 		e.Msg = fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", a.home.MasterKey())
 		e.Hint = "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init"
-	}
-	if a.Shares() {
-		e.Hint = "put it back, or copy the one of another home that shares the store to " + a.home.MasterKey()
+		if a.Shares() { // elsewhere the key is needed still
+			e.Hint = "put it back, or copy the one of another home that shares the store to " + a.home.MasterKey()
+		}
 	}
 	if a.shared != nil && a.fresh {
 		e.Msg = "this home has no master key, and the database " + a.shared.Name() + " is sealed with that of the homes that share it"
