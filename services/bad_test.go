@@ -89,3 +89,21 @@ func TestInstallStaysInItsFolder(t *testing.T) {
 		t.Errorf("%v", left)
 	}
 }
+
+// What was disabled is found again, whatever characters the path of its folder has.
+func TestADisabledServiceOfAFolderWithABracketInItsPath(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[1]")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := servicestest.Install(dir, "x.yaml", []byte("name: x\nversion: 1.0.0\nbase_url: https://a.test\nactions: {a: {description: x, method: GET, path: /}}\n"), nil)
+	if err == nil {
+		err = services.Disable(dir, "x")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := services.Disabled(dir); len(got) != 1 || got[0] != "x" {
+		t.Errorf("%q", got)
+	}
+}

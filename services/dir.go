@@ -259,9 +259,8 @@ func Enable(dir, name string) error {
 
 // Disabled are the names of the disabled services of a folder, sorted.
 func Disabled(dir string) []string {
-	found, _ := filepath.Glob(filepath.Join(dir, "*.yaml"+off)) // the pattern is a good one
 	var out []string
-	for _, path := range found {
+	for _, path := range system.Files(dir, "", ".yaml"+off) {
 		if name := strings.TrimSuffix(filepath.Base(path), ".yaml"+off); isName(name) {
 			out = append(out, name)
 		}

@@ -36,15 +36,15 @@ type Entry struct {
 
 // Machine is what Find and the others need to know of the machine.
 type Machine struct {
-	OS       string                   // as GOOS
-	UserDir  string                   // the user's home folder
-	JavaHome string                   // JAVA_HOME, "" when it is not set
-	Root     bool                     // we run as root
-	Look     func(name string) string // the path of a program, "" when there is none
-	Exists   func(path string) bool   // whether there is such a file or folder, and we may look
-	Gone     func(path string) bool   // whether there is certainly none
-	Writable func(path string) bool   // whether we may write it
-	Glob     func(p string) []string  // the files of a pattern
+	OS       string                                // as GOOS
+	UserDir  string                                // the user's home folder
+	JavaHome string                                // JAVA_HOME, "" when it is not set
+	Root     bool                                  // we run as root
+	Look     func(name string) string              // the path of a program, "" when there is none
+	Exists   func(path string) bool                // whether there is such a file or folder, and we may look
+	Gone     func(path string) bool                // whether there is certainly none
+	Writable func(path string) bool                // whether we may write it
+	Glob     func(folder, pattern string) []string // the files of a pattern below a folder
 }
 
 // Unsupported says that a store was asked for which this machine does not have,
@@ -148,7 +148,7 @@ var systems = []system{
 func (m *Machine) nssFolders() []string {
 	out := []string{filepath.Join(m.UserDir, ".pki/nssdb")}
 	for _, pattern := range []string{".mozilla/firefox/*/cert9.db", "snap/firefox/common/.mozilla/firefox/*/cert9.db", "Library/Application Support/Firefox/Profiles/*/cert9.db"} {
-		for _, file := range m.Glob(filepath.Join(m.UserDir, pattern)) {
+		for _, file := range m.Glob(m.UserDir, pattern) {
 			out = append(out, filepath.Dir(file))
 		}
 	}
@@ -205,8 +205,17 @@ func Here(goos, userDir, javaHome string, look func(string) string) *Machine {
 		Exists:   func(path string) bool { _, err := os.Stat(path); return err == nil },
 		Gone:     func(path string) bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) },
 		Writable: writable,
-		Glob:     func(p string) []string { found, _ := filepath.Glob(p); return found },
+		Glob:     glob,
 	}
+}
+
+// glob takes the folder as it is called: a bracket in its path is no pattern.
+func glob(folder, pattern string) []string {
+	found, _ := fs.Glob(os.DirFS(folder), pattern)
+	for i, name := range found {
+		found[i] = filepath.Join(folder, name)
+	}
+	return found
 }
 
 // writable tries, because what a mode says is not all.

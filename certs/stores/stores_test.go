@@ -24,9 +24,9 @@ func machine(goos string, root bool, things ...string) *Machine {
 		Exists:   func(p string) bool { return has(strings.TrimSuffix(p, "/")) },
 		Gone:     func(p string) bool { return !has(strings.TrimSuffix(p, "/")) },
 		Writable: func(string) bool { return root },
-		Glob: func(pattern string) (found []string) {
+		Glob: func(folder, pattern string) (found []string) {
 			for _, thing := range things {
-				if ok, _ := path.Match(pattern, thing); ok {
+				if ok, _ := path.Match(path.Join(folder, pattern), thing); ok {
 					found = append(found, thing)
 				}
 			}
@@ -122,6 +122,19 @@ func TestStoresThatAreNotThere(t *testing.T) {
 	}
 	if _, err := machine("windows", false, "certutil").Find("nss"); err == nil {
 		t.Error("the certutil of Windows is taken for that of NSS")
+	}
+}
+
+// A bracket in the path of the user's folder is no pattern.
+func TestAProfileBelowAFolderWithABracketInItsPath(t *testing.T) {
+	user := filepath.Join(t.TempDir(), "a[1]")
+	profile := filepath.Join(user, ".mozilla", "firefox", "p")
+	if err := errors.Join(os.MkdirAll(profile, 0o700), os.WriteFile(filepath.Join(profile, "cert9.db"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Here("linux", user, "", func(name string) string { return name }).Find("nss")
+	if err != nil || len(found) != 1 || found[0].Where != profile {
+		t.Errorf("%v, %v", found, err)
 	}
 }
 

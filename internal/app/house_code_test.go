@@ -91,6 +91,25 @@ func sets(lit *ast.CompositeLit, field string) bool {
 	})
 }
 
+// A folder whose path has a bracket or a star is one folder, and for filepath.Glob a pattern
+// that matches nothing: a home there would not find its own processes.
+func TestNoCodeTakesAFolderForAPattern(t *testing.T) {
+	for _, s := range load(t) {
+		if s.test || slices.Contains(doubles, s.dir) || s.dir == "internal/runner/netns" { // which looks into /proc/self/fd
+			continue
+		}
+		name := importName(s.file, "path/filepath")
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Glob" {
+				if id, ok := sel.X.(*ast.Ident); ok && id.Name == name {
+					t.Errorf("%s: filepath.Glob: take system.Files, or fs.Glob below the folder", s.fset.Position(sel.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
 func TestFilesAndFunctionsStaySmall(t *testing.T) {
 	for _, s := range load(t) {
 		if s.test {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/policy"
@@ -125,8 +126,7 @@ func (a *App) fingerprint() string { return a.fingerprintOf(config.Look(a.home.C
 
 // fingerprintOf is fingerprint with config.yaml as it was seen.
 func (a *App) fingerprintOf(configured string) string {
-	names, _ := filepath.Glob(filepath.Join(a.home.Services(), "*.yaml"))
-	slices.Sort(names)
+	names := system.Files(a.home.Services(), "", ".yaml")
 	var b strings.Builder
 	fmt.Fprintf(&b, "config.yaml %s\n", configured)
 	names = append(names, a.home.Tenants()) // a tenant that comes or goes

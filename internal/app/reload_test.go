@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // soon is the window in which every process follows a change, with what a busy
@@ -37,6 +39,24 @@ func TestOpenTunnelFollowsThePolicy(t *testing.T) {
 	if a := w.Ask(getNote); a.Status != 403 || len(k.Up.Requests()) != before {
 		t.Errorf("%d", a.Status)
 	}
+}
+
+// A bracket in the path of the home is no pattern.
+func TestAHomeWithABracketInItsPathFollowsTheServices(t *testing.T) {
+	t.Parallel()
+	k := &apptest.Kimbap{Dir: filepath.Join(t.TempDir(), "a[1]", "home"), Up: servicestest.New(t, servicestest.Options{Hosts: []string{apptest.Host}}), Log: &apptest.Buffer{}}
+	k.Furnish(t, apptest.Options{Services: []string{apptest.Notes}})
+	k.App = k.Open(t, "proxy")
+	k.Proxy = k.Serve(t, k.App, app.ServeOptions{Listen: "127.0.0.1:0", State: true})
+	w := k.Tunnel(t, apptest.Authority)
+	if a := w.Ask(getNote); a.Status != 200 {
+		t.Fatalf("%d %+v", a.Status, a.Problem)
+	}
+	if running := k.App.Proxies(); len(running) != 1 {
+		t.Errorf("running are %+v", running)
+	}
+	k.Write(t, "services/notes.yaml", strings.Replace(apptest.Notes, "path: \"/notes/{id:int}\", idempotent: true", "path: \"/new/{id:int}\", idempotent: true", 1))
+	apptest.Within(t, soon, "the new services in the old tunnel", func() bool { return w.Ask(getNote).Problem.Reason == "unmatched" })
 }
 
 func TestOpenTunnelFollowsTheServices(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/runtime/recognised"
@@ -62,11 +63,12 @@ func (d *Policy) Rules() int { return d.policy.Rules() }
 func (d *Policy) TestFiles(paths ...string) ([]string, error) {
 	if len(paths) == 0 && !isFolder(d.Path) {
 		folder := filepath.Dir(d.Path)
-		found, err := filepath.Glob(filepath.Join(folder, "*_test.y*ml"))
-		if err == nil && len(found) == 0 {
-			err = noTests(folder)
+		found := append(system.Files(folder, "", "_test.yaml"), system.Files(folder, "", "_test.yml")...)
+		if len(found) == 0 {
+			return nil, noTests(folder)
 		}
-		return found, err
+		slices.Sort(found)
+		return found, nil
 	}
 	if len(paths) == 0 {
 		paths = []string{d.Path}

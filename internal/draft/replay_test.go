@@ -1,6 +1,7 @@
 package draft_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,29 @@ func drafted(t *testing.T, a *app.App, text string) *draft.Policy {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// A bracket in the path of a policy is no pattern.
+func TestTestsBesideAPolicyWithABracketInItsPath(t *testing.T) {
+	a := (&apptest.Kimbap{Dir: t.TempDir(), Log: &apptest.Buffer{}}).Make(t)
+	defer func() { _ = a.Close() }()
+	folder := filepath.Join(t.TempDir(), "a[1]")
+	want := []string{filepath.Join(folder, "a_test.yml"), filepath.Join(folder, "b_test.yaml")}
+	file := filepath.Join(folder, "policy.yaml")
+	err := os.Mkdir(folder, 0o700)
+	for _, name := range append(want, file) {
+		err = errors.Join(err, os.WriteFile(name, []byte(noSecretNotes), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := a.Draft(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.TestFiles(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // A record holds hashes of body arguments: a draft that looks at them gets no

@@ -46,8 +46,7 @@ func (s *Self) Name() string {
 		s.mu.Lock()
 		s.name, s.lock = name, lock
 		s.mu.Unlock()
-		left, _ := filepath.Glob(heldFile(s.states, "*"))
-		for _, file := range left {
+		for _, file := range system.Files(s.states, heldBegins, heldEnds) {
 			_ = held(file) // which removes those of the dead
 		}
 	})
@@ -100,9 +99,12 @@ func Alive(states, holder string) bool {
 	return filepath.Dir(file) == filepath.Clean(states) && held(file)
 }
 
+// How the files of holders are called, around their names.
+const heldBegins, heldEnds = "process-", ".lock"
+
 // heldFile is the file of a holder that has a lock. A colon is no part of a name on Windows.
 func heldFile(states, name string) string {
-	return filepath.Join(states, "process-"+strings.ReplaceAll(name, ":", "-")+".lock")
+	return filepath.Join(states, heldBegins+strings.ReplaceAll(name, ":", "-")+heldEnds)
 }
 
 // hold makes the file of this process, locked. It gets its name when it is: so one that is

@@ -72,8 +72,8 @@ func child(t *testing.T, what, dir string) (kill func(), line func() string) {
 
 func states(t *testing.T) home.Folder {
 	t.Helper()
-	f := home.Folder{Dir: t.TempDir()}
-	if err := os.Mkdir(f.State(), 0o700); err != nil {
+	f := home.Folder{Dir: filepath.Join(t.TempDir(), "a[1]")} // which is no pattern
+	if err := os.MkdirAll(f.State(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -23,6 +23,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -153,8 +154,7 @@ func (k Keeper) revoke(ctx context.Context, of kept, file string) error {
 
 // sweep ends those whose process died without a word.
 func (k Keeper) sweep(ctx context.Context) error {
-	files, _ := filepath.Glob(filepath.Join(k.Home.State(), "proxy-*.pass"))
-	for _, file := range files {
+	for _, file := range system.Files(k.Home.State(), "proxy-", ".pass") {
 		left, err := read(file)
 		if err != nil || k.Alive(left.Holder) && file != k.file(os.Getpid()) { // ours is still to be written
 			continue

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 )
@@ -92,9 +93,16 @@ func (f Folder) Drop(r *Running) { _ = os.Remove(f.file(r)) }
 // Serving returns what runs over the home and listens, of one kind or of all, the
 // oldest first.
 func (f Folder) Serving(kind Kind) []Running {
-	names, _ := filepath.Glob(filepath.Join(string(f), string(kind)+"-*.json"))
+	begin := string(kind) + "-"
+	if kind == Any {
+		begin = ""
+	}
 	var out []Running
-	for _, name := range names {
+	for _, name := range system.Files(string(f), begin, ".json") {
+		of, _, is := strings.Cut(filepath.Base(name), "-")
+		if !is {
+			continue
+		}
 		data, err := os.ReadFile(name)
 		var r Running
 		if err != nil || json.Unmarshal(data, &r) != nil {
@@ -104,7 +112,6 @@ func (f Folder) Serving(kind Kind) []Running {
 			_ = os.Remove(name) // its process died without a word
 			continue
 		}
-		of, _, _ := strings.Cut(filepath.Base(name), "-")
 		r.Kind = Kind(of)
 		out = append(out, r)
 	}

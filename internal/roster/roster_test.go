@@ -1,6 +1,7 @@
 package roster_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -47,6 +48,24 @@ func TestOnlyTheLivingServe(t *testing.T) {
 	f.Drop(proxy)
 	if got := f.Serving(roster.Proxy); len(got) != 0 {
 		t.Errorf("proxies after the end %+v", got)
+	}
+}
+
+// A bracket in the path of the home is no pattern, and what is not one of its files stays.
+func TestTheLivingServeOverAHomeWithABracketInItsPath(t *testing.T) {
+	f := roster.Folder(filepath.Join(t.TempDir(), "a[1]"))
+	other := filepath.Join(string(f), "other.json")
+	if err := errors.Join(os.Mkdir(string(f), 0o700), os.WriteFile(other, []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, f, roster.Proxy, os.Getpid(), "127.0.0.1:1", time.Unix(1, 0))
+	for _, kind := range []roster.Kind{roster.Proxy, roster.Any} {
+		if got := f.Serving(kind); len(got) != 1 || got[0].Kind != roster.Proxy {
+			t.Errorf("%s: %+v", kind, got)
+		}
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
 	}
 }
 

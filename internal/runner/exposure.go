@@ -69,8 +69,8 @@ func readable(userDir, dir string, env []string, placeholder func(string) bool) 
 			out = append(out, Key{f.name, path, isSealed(f.path)})
 		}
 	}
-	if keys, _ := filepath.Glob(filepath.Join(userDir, ".ssh", "id_*")); userDir != "" && len(keys) > 0 {
-		out = append(out, Key{"~/.ssh", filepath.Join(userDir, ".ssh"), true})
+	if folder := filepath.Join(userDir, ".ssh"); userDir != "" && len(system.Files(folder, "id_", "")) > 0 {
+		out = append(out, Key{"~/.ssh", folder, true})
 	}
 	file := filepath.Join(dir, ".env")
 	if names := dotenv(file); len(names) > 0 {

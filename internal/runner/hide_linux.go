@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // identified names a folder or file so that no other one is taken for it.
@@ -97,9 +98,8 @@ func ownSSHConfig(dir string) error {
 	if mapsRoot() {
 		return nil
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*.conf"))
 	contents := map[string][]byte{}
-	for _, file := range files {
+	for _, file := range system.Files(dir, "", ".conf") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil // not readable for us, so not for ssh either

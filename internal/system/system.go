@@ -1,6 +1,6 @@
 // Package system holds what operating systems do differently: who beside its owner
 // may use a file, which files end, locks between processes, names that outlive a power cut,
-// the names of variables, how late a sleep may end.
+// the names of variables, how late a sleep may end. It also lists a folder by its path as it is.
 //
 // On Unix that is modes, flock(2) and fsync(2) of the folder; on Windows access
 // lists, LockFileEx, and nothing, since NTFS writes names to its journal by itself.
