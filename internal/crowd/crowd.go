@@ -75,8 +75,8 @@ func Stranger(why *runtime.Error) bool {
 	return why.Code == runtime.CodeUnauthenticated || why.Code == runtime.CodeRateLimited && why.Stage == runtime.StageIdentify
 }
 
-// Tell has how many were left out recorded, once their window is over, or now. It waits for
-// nobody: see [audit.Log.Note].
+// Tell has how many were left out recorded, a crowdWindow after the first of them, or now. It
+// waits for nobody: see [audit.Log.Note].
 func (c *Trail) Tell(now bool) {
 	for _, of := range []*crowd{&c.strangers, &c.knocks, &c.unheard} {
 		of.tell(c.Log, c.clock(), now)
@@ -110,10 +110,11 @@ func (c *crowd) over(now time.Time) bool {
 	return true
 }
 
-// tell notes in trail how many were left out, at once or after their window.
+// tell notes in trail how many were left out, now or a crowdWindow after the first of them.
 func (c *crowd) tell(trail *audit.Log, at time.Time, now bool) {
 	c.mu.Lock()
-	if c.left == 0 || !now && at.Sub(c.began) < crowdWindow {
+	waits := at.Sub(c.first) // not since the window began: in a flood the next one begins before anybody looks
+	if c.left == 0 || !now && waits >= 0 && waits < crowdWindow {
 		c.mu.Unlock()
 		return
 	}

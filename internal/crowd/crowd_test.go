@@ -69,6 +69,30 @@ func TestTheCountWaitsForNoSink(t *testing.T) {
 	}
 }
 
+// A flood that goes on is counted as it goes on: every minute, and not only if the look and the
+// first refusal of a window happen to meet.
+func TestASteadyFloodIsCountedAsItGoesOn(t *testing.T) {
+	clock, o := runtimetest.NewClock(), audittest.Options(t.TempDir())
+	log := audittest.Open(t, o)
+	trail := crowd.New(log, clock.Now)
+	const second, minutes = 20, 10
+	for i := range minutes * 60 * second {
+		trail.Outcome(&runtime.Record{Surface: runtime.SurfaceProxy, Err: &runtime.Error{Code: runtime.CodeUnauthenticated}})
+		clock.Advance(time.Second / second)
+		if i%5 == 2 { // four looks in a second
+			trail.Tell(false)
+		}
+	}
+	audittest.Shut(t, log)
+	lines := strings.Join(audittest.Lines(t, o.Dir), "\n")
+	if told := strings.Count(lines, `"event":"callers.refused"`); told < minutes-1 || told > minutes {
+		t.Errorf("told of %d times in %d minutes", told, minutes)
+	}
+	if alone := strings.Count(lines, `"kind":"refusal"`); alone != minutes*50 {
+		t.Errorf("%d refusals stand by themselves", alone)
+	}
+}
+
 // While a required sink is gone, whoever asks without end fills no disk: so many refusals
 // stand in the trail, and one event counts the rest, once, while the sink is gone still.
 func TestRequestsWhileASinkIsGoneAreCounted(t *testing.T) {
