@@ -144,6 +144,7 @@ type App struct {
 	metrics   *server.Metrics // nil for a short command
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
+	keyAsked  keyQuestion                   // of the watch
 	keyAgain  time.Time                     // when a key service is asked again; of the watch
 	lingers   time.Time                     // until then a locked vault lets the log hide what was open; of the watch
 	files     looked                        // the files, before they were first read

@@ -243,9 +243,14 @@ func decide(ctx context.Context, recorded func(context.Context, string, map[stri
 	return shownApproval(p), err
 }
 
-// noted does what an operator asked for between two records, see [App.within].
+// noted does what an operator asked for between two records, see [App.within]. The watch does it
+// by [App.inPassing].
 func (a *App) noted(ctx context.Context, kind string, fields map[string]string, act func() error) error {
-	return a.within(ctx, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
+	event := record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}
+	if ctx.Value(looking{}) != nil {
+		return between(ctx, a.inPassing, event, act)
+	}
+	return a.within(ctx, event, act)
 }
 
 // within does something between two records, see [between].

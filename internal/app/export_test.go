@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -137,4 +138,35 @@ func FollowStuck(ctx context.Context, a *App) (released func()) {
 		a.followStore(ctx, unknownChange)
 	}()
 	return func() { close(answer); <-done }
+}
+
+// hungKeys is a keeper of keys that answers when it is let, or never.
+type hungKeys struct {
+	vault.KeyWrapper
+	asked, given chan struct{}
+}
+
+func (h hungKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
+	h.asked <- struct{}{}
+	select {
+	case <-h.given:
+		return h.KeyWrapper.Keys(ctx)
+	case <-ctx.Done():
+		h.asked <- struct{}{} // once more: it was given up
+		return nil, ctx.Err()
+	}
+}
+
+// HangKeys lets what keeps the master key hang, before anything is served. Each question and each
+// one given up is in asked; what is sent to given answers one.
+func HangKeys(a *App) (asked <-chan struct{}, given chan<- struct{}) {
+	h := hungKeys{a.wrapper, make(chan struct{}, 100), make(chan struct{})}
+	a.wrapper = h
+	return h.asked, h.given
+}
+
+// ProlongAtALook is [App.ProlongToken] of the watch.
+func ProlongAtALook(a *App, ctx context.Context, id string, ttl time.Duration) error {
+	_, _, err := a.ProlongToken(context.WithValue(ctx, looking{}, true), id, ttl)
+	return err
 }

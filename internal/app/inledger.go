@@ -27,6 +27,17 @@ func (a *App) told(event record.Event) error {
 	return err
 }
 
+// inPassing records what the watch does of itself, such as making a token good for longer, and
+// waits for no sink that hangs: revocations are seen by the watch. The ledger has it before any
+// request that comes later; while the trail takes no requests it is not done.
+func (a *App) inPassing(_ context.Context, event record.Event) error {
+	err := a.trail.Ready()
+	if err == nil {
+		a.trail.Note(event)
+	}
+	return err
+}
+
 // depriving is [App.noted] for what takes a right away.
 func (a *App) depriving(ctx context.Context, kind string, fields map[string]string, act func() error) error {
 	return between(ctx, a.inLedger, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)

@@ -67,10 +67,7 @@ func keyPlace(source string) string {
 // force. A vault that has never been opened gets a new key: that of a new home,
 // and of one whose making was cut short or is under way in another process.
 func (a *App) unlockVault(ctx context.Context) error {
-	keys, err := a.wrapper.Keys(ctx)
-	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNoMasterKey {
-		keys, err = a.firstKey(ctx, e)
-	}
+	keys, err := a.fetchKeys(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,6 +78,15 @@ func (a *App) unlockVault(ctx context.Context) error {
 		a.settleKeys(ctx, keys)
 	}
 	return nil
+}
+
+// fetchKeys are the keys that are kept, or the first one.
+func (a *App) fetchKeys(ctx context.Context) ([]vault.MasterKey, error) {
+	keys, err := a.wrapper.Keys(ctx)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNoMasterKey {
+		return a.firstKey(ctx, e)
+	}
+	return keys, err
 }
 
 // firstKey makes the key of a vault that was never opened; for a used one it

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"runtime/debug"
@@ -122,7 +123,7 @@ func (a *App) followVault(ctx context.Context) error {
 	if err == nil {
 		var stale bool
 		if stale, err = a.vault.Stale(ctx); stale {
-			err = a.unlockVault(ctx)
+			err = a.unlockBeside(ctx)
 		}
 	}
 	if err != nil && runtime.CodeOf(err) == runtime.CodeVaultLocked {
@@ -175,6 +176,9 @@ func (a *App) dropLive() {
 // and looked at again.
 func (a *App) unlock(ctx context.Context) {
 	err := a.takeKey(ctx)
+	if errors.Is(err, errKeyAsked) {
+		return
+	}
 	if err == nil {
 		err = a.inLedger(ctx, record.Event{Kind: "vault.unlock", Principal: "kimbap"}) // no request passes before the sinks have all
 	}
@@ -203,9 +207,11 @@ func (a *App) takeKey(ctx context.Context) error {
 			if a.o.Clock().Before(a.keyAgain) {
 				return a.Locked()
 			}
-			a.keyAgain = a.o.Clock().Add(keyPause)
 		}
-		if err := a.unlockVault(ctx); err != nil {
+		if err := a.unlockBeside(ctx); err != nil {
+			if !errors.Is(err, errKeyAsked) {
+				a.keyAgain = a.o.Clock().Add(keyPause) // from now on: the service may have taken longer
+			}
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ const watchEvery = 250 * time.Millisecond
 func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	defer a.keyAsked.end()
 	ctx = context.WithValue(ctx, looking{}, true)
 	counter := a.followStore(ctx, unknownChange) // since the home was opened somebody may have changed what was read
 	looks := 0
@@ -57,6 +58,7 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 			a.dropLive()
 			a.unlock(ctx)
 		}
+		a.keyAsked.looked()
 		a.stay()
 		f.look(ctx)
 		a.waiting.Look(ctx) // after a run had its token made good again
