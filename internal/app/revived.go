@@ -35,22 +35,24 @@ func (a *App) doctorRevived(ctx context.Context) (Finding, bool) {
 	if err != nil {
 		return Finding{}, false // the trail has a check of its own, or is too long for this one
 	}
-	revoked := map[string]bool{}
+	revoked := map[string]int{}
 	var everyone time.Time // when all there were the last time
 	for _, r := range records {
 		var said struct {
-			Fields struct{ Token string }
+			Fields struct{ Token, Result string }
 		}
 		switch _ = json.Unmarshal(r.Line, &said); {
+		case r.Action == "token.revoke" && said.Fields.Result != "":
+			revoked[said.Fields.Token]-- // one of the others came to nothing, see [between]
 		case r.Action == "token.revoke":
-			revoked[said.Fields.Token] = true
+			revoked[said.Fields.Token]++
 		case r.Time.After(everyone):
 			everyone = r.Time
 		}
 	}
 	var revived []string
 	for _, t := range valid { // times of other machines are not compared
-		if revoked[t.ID] || !a.Shares() && t.Created.Before(everyone) {
+		if revoked[t.ID] > 0 || !a.Shares() && t.Created.Before(everyone) {
 			revived = append(revived, t.ID)
 		}
 	}

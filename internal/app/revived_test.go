@@ -9,6 +9,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
 // unopened is an App over a home, not opened.
@@ -65,6 +66,16 @@ func TestDoctorNamesWhatABackupMadeValidAgain(t *testing.T) {
 		"one":     {func(a *app.App, token string) { _, err := a.RevokeToken(t.Context(), token); must(err) }, true},
 		"all":     {func(a *app.App, _ string) { _, err := a.RevokeTokens(t.Context()); must(err) }, true},
 		"another": {func(a *app.App, token string) { _, err := a.RevokeToken(t.Context(), token+"x"); must(err) }, false},
+		"one that failed": {func(a *app.App, token string) {
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"token": token}}))
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"token": token, "result": "storage_busy"}}))
+		}, false},
+		"one that failed first": {func(a *app.App, token string) {
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"token": token}}))
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"token": token, "result": "storage_busy"}}))
+			_, err := a.RevokeToken(t.Context(), token)
+			must(err)
+		}, true},
 		"nothing": {func(*app.App, string) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
