@@ -14,7 +14,7 @@ func (f Folder) Changeable(path string) (found bool) {
 	if err != nil {
 		return false
 	}
-	names := []string{path}
+	names := passed(path)
 	switch real, there := reached(path); {
 	case !there && !LiesIn(real, home) && changeable(real):
 		return true
@@ -34,6 +34,34 @@ func (f Folder) Changeable(path string) (found bool) {
 		})
 	}
 	return found
+}
+
+// passed are the names that a path leads over, each with one link less: who can replace a link on
+// the way replaces what it leads to.
+func passed(path string) []string {
+	names := []string{path}
+	for range mostLinks {
+		link := ""
+		for at, below := path, ""; at != below; at, below = filepath.Dir(at), at {
+			if _, err := os.Readlink(at); err == nil {
+				link = at // the first of the path is found last
+			}
+		}
+		to, err := os.Readlink(link)
+		if err != nil {
+			break
+		}
+		rest, err := filepath.Rel(link, path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(link), to)
+		}
+		path = filepath.Join(to, rest)
+		names = append(names, path)
+	}
+	return names
 }
 
 // mostLinks is how many links and missing names of one path are followed.

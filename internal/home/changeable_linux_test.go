@@ -50,10 +50,13 @@ func TestWhatAProgramOfTheUserCanChange(t *testing.T) {
 		return path
 	}
 	own, inside := in("repo/policy.yaml"), in("home/policy.yaml")
+	middle := link("repo/middle", "/etc/passwd") // a program can replace what a link on the way leads to
+	folder := link("repo/etc", "/etc")
 	for path, want := range map[string]bool{
 		own: true, filepath.Dir(own): true, inside: false, link("home/led", own): true, link("led", inside): true,
 		"/etc/passwd": false, "/etc": false, link("away", "/etc/passwd"): true, link("home/away", "/etc/passwd"): false,
 		filepath.Join(dir, "none"): true, filepath.Join(dir, "repo/none/none"): true, link("home/nowhere", filepath.Join(dir, "none")): true,
+		link("home/over", middle): true, link("home/over-folder", filepath.Join(folder, "passwd")): true,
 		filepath.Join(dir, "home/none"): false, "/etc/none": false, "/etc/none/none": false, link("home/none-away", "/etc/none"): false,
 	} {
 		if got := f.Changeable(path); got != want {
