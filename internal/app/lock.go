@@ -156,25 +156,20 @@ func (a *App) order(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// revokeRuns ends every token of a run, of all tenants, recorded one by one, and returns
-// how many of them were valid. One that has expired is ended too: its run may have slept,
+// revokeRuns ends every token of a run, of all tenants, also of those that only another home has
+// that shares the store, recorded one by one, and returns how many of them were valid. One that has expired is ended too: its run may have slept,
 // and would make it good again.
 func (a *App) revokeRuns(ctx context.Context) (n int, err error) {
-	for _, tenant := range a.Tenants() {
-		tokens, err := a.identity.List(ctx, tenant)
-		if err != nil {
+	tokens, err := a.identity.Runs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range tokens {
+		if err := a.revokeRun(ctx, t); err != nil {
 			return n, err
 		}
-		for _, t := range tokens {
-			if t.Run == "" || !t.Revoked.IsZero() {
-				continue
-			}
-			if err := a.revokeRun(ctx, t); err != nil {
-				return n, err
-			}
-			if a.o.Clock().Before(t.Expires) {
-				n++
-			}
+		if a.o.Clock().Before(t.Expires) {
+			n++
 		}
 	}
 	return n, nil

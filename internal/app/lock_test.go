@@ -66,6 +66,32 @@ func TestALockIsNotLostWithAReadThatFails(t *testing.T) {
 	apptest.Within(t, soon, "the lock", func() bool { return k.App.Locked() != nil })
 }
 
+// A lock ends every run, also one of a tenant that only another home has which shares the store.
+func TestALockEndsTheRunsOfTenantsWithoutAFolderHere(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	person := k.Open(t, "")
+	withPin(t, person)
+	if err := person.CreateTenant(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	there := k.OpenAs(t, "acme")
+	_, info, err := there.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(k.Dir, "tenants", "acme")); err != nil {
+		t.Fatal(err)
+	}
+	if done := lockUp(t, person); done.Runs != 1 {
+		t.Errorf("%d runs were ended", done.Runs)
+	}
+	list, err := there.ListTokens(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != info.ID || list[0].Revoked.IsZero() {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestLockReachesRunningProxies(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Resolve: []string{otherHost}})

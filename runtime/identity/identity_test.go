@@ -49,6 +49,12 @@ func (s *tokens) Tokens(_ context.Context, tenant runtime.Tenant) ([]identity.To
 	return slices.DeleteFunc(slices.Clone(s.list), func(t identity.Token) bool { return t.Tenant != tenant }), nil
 }
 
+func (s *tokens) RunTokens(context.Context) ([]identity.Token, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.list), func(t identity.Token) bool { return t.Run == "" || !t.Revoked.IsZero() }), nil
+}
+
 func (s *tokens) ProlongToken(_ context.Context, tenant runtime.Tenant, id string, until time.Time) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

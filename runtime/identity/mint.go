@@ -199,6 +199,9 @@ func (i *Identity) List(ctx context.Context, tenant runtime.Tenant) ([]Token, er
 	return i.o.Store.Tokens(ctx, tenant)
 }
 
+// Runs returns the tokens of runs that are not revoked, of all tenants, expired ones too.
+func (i *Identity) Runs(ctx context.Context) ([]Token, error) { return i.o.Store.RunTokens(ctx) }
+
 // Revoke ends a token, and those of runs that it has made, which are its own under other
 // names; false when the tenant has no valid one of that id. In this process it counts at
 // once, in others when their cache is dropped.

@@ -17,6 +17,8 @@ type Store interface {
 	TokenByHash(ctx context.Context, hash [32]byte) (Token, bool, error)
 	// Tokens lists a tenant's tokens, newest first, expired and revoked ones included.
 	Tokens(ctx context.Context, tenant runtime.Tenant) ([]Token, error)
+	// RunTokens lists the tokens of runs that are not revoked, of all tenants, expired ones included.
+	RunTokens(ctx context.Context) ([]Token, error)
 	// ProlongToken moves the end of a token; false when the tenant has none of that
 	// id, or it was revoked.
 	ProlongToken(ctx context.Context, tenant runtime.Tenant, id string, until time.Time) (bool, error)

@@ -19,6 +19,15 @@ func aToken(tenant runtime.Tenant, n int) identity.Token {
 	}
 }
 
+// byTenant are the tokens that are there, by their tenant and id.
+func byTenant(list []identity.Token) map[string]identity.Token {
+	of := map[string]identity.Token{}
+	for _, t := range list {
+		of[string(t.Tenant)+" "+t.ID] = t
+	}
+	return of
+}
+
 func tokens(t *testing.T, s Store) {
 	ctx := t.Context()
 	bare := identity.Token{ID: "tok_bare", Hash: [32]byte{1}, Tenant: theirs, Created: at(1)}
@@ -59,6 +68,11 @@ func tokens(t *testing.T, s Store) {
 	got, _, err := s.TokenByHash(ctx, want.Hash)
 	must(t, err)
 	same(t, "revoked token", got, want)
+	run := aToken(theirs, 4)
+	must(t, s.AddToken(ctx, run))
+	runs, err := s.RunTokens(ctx)
+	must(t, err)
+	same(t, "tokens of runs of all tenants", byTenant(runs), byTenant([]identity.Token{longer, aToken(ours, 3), run}))
 	if prolonged, err := s.ProlongToken(ctx, ours, "tok_002", at(99)); err != nil || prolonged {
 		t.Errorf("prolonged a revoked token: %v %v", prolonged, err)
 	}

@@ -48,6 +48,12 @@ func (s *Store) Tokens(ctx context.Context, tenant runtime.Tenant) ([]identity.T
 		[]any{string(tenant)}, scanToken)
 }
 
+// RunTokens implements [identity.Store].
+func (s *Store) RunTokens(ctx context.Context) ([]identity.Token, error) {
+	return collect(ctx, s, "list tokens of runs", "SELECT "+tokenColumns+" FROM tokens WHERE run <> '' AND revoked = 0 ORDER BY tenant, created, id",
+		nil, scanToken)
+}
+
 // ProlongToken implements [identity.Store].
 func (s *Store) ProlongToken(ctx context.Context, tenant runtime.Tenant, id string, until time.Time) (bool, error) {
 	return s.changed(ctx, "prolong a token", "UPDATE tokens SET expires = ? WHERE tenant = ? AND id = ? AND revoked = 0",
