@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // slow is a vault that says when it opens something, and opens it when it may.
@@ -59,13 +60,7 @@ func TestPuttingRequestsAwayKeepsNobodyFromAsking(t *testing.T) {
 	if runtime.CodeOf(err) != runtime.CodeApprovalPending {
 		t.Error(err)
 	}
-	for range 500 {
-		if !d.held(t, first) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error("the first is held still")
+	runtimetest.Eventually(t, "the first is held no more", func() bool { return !d.held(t, first) })
 }
 
 // crowd is a vault that counts how many requests are put away at the same time.

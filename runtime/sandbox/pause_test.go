@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -90,9 +92,11 @@ func TestRejectedAndExpiredCallsThrow(t *testing.T) {
 // Two calls race, and the one that was made second won before the pause.
 func TestARaceHasTheSameWinnerAgain(t *testing.T) {
 	slow := make(chan struct{})
+	won := sync.OnceFunc(func() { close(slow) }) // it runs again
 	b := newBench(t, func(m *machine) any {
 		one, two := m.call("notes.getNote", `{"id":1}`), m.call("notes.getNote", `{"id":2}`)
 		winner, _ := m.first(one, two)
+		won()
 		m.first(one)
 		m.do("notes.deleteNote", fmt.Sprintf(`{"id":%d}`, winner))
 		return winner
@@ -103,11 +107,7 @@ func TestARaceHasTheSameWinnerAgain(t *testing.T) {
 		if call.Step == 1 {
 			<-slow
 		}
-		a := usual(ctx, call)
-		if call.Step == 2 {
-			time.AfterFunc(20*time.Millisecond, func() { close(slow) })
-		}
-		return a
+		return usual(ctx, call)
 	}
 	b.restart("1:a")
 	got := b.execute(sandbox.Script{Source: "x"})
@@ -321,18 +321,20 @@ func TestEditedExecutionsAreRefused(t *testing.T) {
 // Time that a script waits for people is not its own, and what it has run counts
 // across a pause.
 func TestOnlyRunningTimeCounts(t *testing.T) {
-	b := newBench(t, func(m *machine) any {
-		m.do("notes.deleteNote", `{"id":1}`)
-		m.await(m.timer(10))
-		return 1
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(m *machine) any {
+			m.do("notes.deleteNote", `{"id":1}`)
+			m.await(m.timer(10))
+			return 1
+		})
+		got := b.execute(sandbox.Script{Source: "x", Timeout: 200 * time.Millisecond})
+		if got.Paused == nil {
+			t.Fatalf("%+v", got)
+		}
+		time.Sleep(300 * time.Millisecond) // longer than it may run
+		b.decide("apr_1", nil)
+		if end := b.resume(got.ExecutionID, 0); !end.Success {
+			t.Errorf("%+v", end)
+		}
 	})
-	got := b.execute(sandbox.Script{Source: "x", Timeout: 200 * time.Millisecond})
-	if got.Paused == nil {
-		t.Fatalf("%+v", got)
-	}
-	time.Sleep(300 * time.Millisecond) // longer than it may run
-	b.decide("apr_1", nil)
-	if end := b.resume(got.ExecutionID, 0); !end.Success {
-		t.Errorf("%+v", end)
-	}
 }

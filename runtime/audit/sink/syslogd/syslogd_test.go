@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"regexp"
+	goruntime "runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,8 +34,11 @@ func start(t *testing.T, network string) *daemon {
 	t.Helper()
 	d := &daemon{network: network, got: make(chan string, 100)}
 	address := "127.0.0.1:0"
-	if strings.HasPrefix(network, "unix") {
+	switch {
+	case strings.HasPrefix(network, "unix"):
 		address = filepath.Join(t.TempDir(), "log")
+	case goruntime.GOOS == "linux": // where nobody else takes the port while the daemon is gone
+		address = "127.83.89.83:0"
 	}
 	if network == "udp" || network == "unixgram" {
 		conn, err := net.ListenPacket(network, address)
@@ -156,7 +160,7 @@ func TestADaemonThatHangsUpIsFoundAgain(t *testing.T) {
 	}
 	<-d.got
 	d.stop()
-	time.Sleep(200 * time.Millisecond) // the end of the connection is on its way
+	<-s.Gone()
 	if s.Write(t.Context(), "proxy", [][]byte{[]byte(line)}) == nil {
 		t.Error("lines are taken for sent while nobody listens")
 	}
@@ -185,13 +189,16 @@ func TestADaemonThatDoesNotReadFailsTheWrite(t *testing.T) {
 		}
 	}()
 	s := sink(t, syslogd.Options{Network: "tcp", Address: ln.Addr().String()})
+	if err := s.Write(t.Context(), "proxy", [][]byte{[]byte(line)}); err != nil {
+		t.Fatal(err)
+	}
+	conn := <-held
 	long := []byte(fmt.Sprintf("{%q}\n", strings.Repeat("x", 1<<20)))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for err = nil; err == nil; {
 		err = s.Write(ctx, "proxy", [][]byte{long})
 	}
-	conn := <-held
 	if err := errors.Join(conn.Close(), ln.Close()); err != nil {
 		t.Error(err)
 	}
