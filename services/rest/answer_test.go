@@ -334,7 +334,7 @@ func TestPoisonedConnections_CL022(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	short := func(o *rest.Options) { o.HeaderTimeout, o.IdleTimeout = 500*time.Millisecond, 500*time.Millisecond }
+	short := func(o *rest.Options) { o.HeaderTimeout, o.IdleTimeout = time.Second, time.Second }
 	r := newRig(t, servicestest.Options{}, short)
 	sent(t, r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, ""), true)
 	sent(t, r.refused(t, r.call("GET", "/stall"), runtime.CodeTimeout, ""), true)

@@ -187,7 +187,7 @@ func TestAConnectionThatSaysNothing(t *testing.T) {
 			}
 		}
 	}
-	r := newRig(t, all, func(o *rest.Options) { o.HeaderTimeout = 2 * time.Second })
+	r := newRig(t, all, func(o *rest.Options) { o.HeaderTimeout = 3 * time.Second })
 	r.proto = "HTTP/2.0"
 	first := make(chan error)
 	go func() {

@@ -15,7 +15,7 @@ import (
 // An upstream that takes too long is not a dead connection: it may be at work.
 func TestWhatTakesTooLongIsNotRepeated(t *testing.T) {
 	r := unwatched(t, servicestest.Options{Routes: map[string]servicestest.Behave{"/together-2": together(2)}},
-		func(o *rest.Options) { o.HeaderTimeout = 200 * time.Millisecond })
+		func(o *rest.Options) { o.HeaderTimeout = 2 * time.Second })
 	warm(t, r, 2)
 	r.refused(t, r.call("GET", "/silent"), runtime.CodeTimeout, "")
 	equal(t, "requests", len(r.Requests()), 3)

@@ -71,13 +71,13 @@ func TestAnUpgradeThatHasHalfEndedEnds(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(io.Discard, br)
-		for range 6 {
-			time.Sleep(100 * time.Millisecond)
+		for range 30 {
+			time.Sleep(50 * time.Millisecond)
 			_, _ = io.WriteString(c, "x")
 		}
 		<-over
 	}()
-	r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.IdleTimeout, o.Dialer = 400*time.Millisecond, to{ln.Addr().String()} })
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.IdleTimeout, o.Dialer = 1200*time.Millisecond, to{ln.Addr().String()} })
 	near, far := pipe(t)
 	defer func() { _ = far.Close() }()
 	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
@@ -90,7 +90,7 @@ func TestAnUpgradeThatHasHalfEndedEnds(t *testing.T) {
 	}()
 	_ = near.CloseWrite()
 	_ = near.SetReadDeadline(time.Now().Add(30 * time.Second))
-	if got, err := io.ReadAll(near); err != nil || string(got) != "xxxxxx" {
+	if got, err := io.ReadAll(near); err != nil || string(got) != strings.Repeat("x", 30) {
 		t.Errorf("%q %v", got, err)
 	}
 	select {
