@@ -232,7 +232,10 @@ func (r *rig) alive(mark string) bool {
 	if err != nil {
 		r.Fatal(err)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		r.Fatal(err)
+	}
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil || strings.Contains(string(stat), ") Z ") {
 			return false
@@ -245,7 +248,7 @@ const spawns = `sleep 600 & echo $! > $MARKS/child; (trap '' TERM; exec sleep 60
 
 func TestATimeoutKillsTheWholeGroup(t *testing.T) {
 	r := newRig(t, spawns+`; wait`)
-	_, _, err := r.do(context.Background(), r.call(func(s *runtime.CommandSpec) { s.Timeout = 500 * time.Millisecond }))
+	_, _, err := r.do(context.Background(), r.call(func(s *runtime.CommandSpec) { s.Timeout = 2500 * time.Millisecond }))
 	if err == nil || err.Code != runtime.CodeTimeout || !runtime.MayHaveHappened(err) {
 		t.Errorf("%v", err)
 	}
