@@ -1,8 +1,11 @@
 package app_test
 
 import (
+	"bufio"
 	"encoding/base64"
 	"encoding/hex"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -38,15 +41,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = w.SetDeadline(time.Now().Add(300 * time.Millisecond))
-		raw := make([]byte, 64<<10)
-		for {
-			n, err := w.Read(raw)
-			told.Write(raw[:n])
-			if err != nil {
-				break
-			}
-		}
+		hearOut(w, &told)
 		_ = w.Close()
 	}
 	if !strings.Contains(told.String(), "HTTP/1.1 200") || !strings.Contains(told.String(), "approval_pending") || !strings.Contains(told.String(), "101 Switching") {
@@ -83,6 +78,23 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hearOut writes down all that comes: the answer, and what follows it soon.
+func hearOut(w *apptest.Wire, told *strings.Builder) {
+	raw := bufio.NewReader(io.TeeReader(w, told)) // with the patience of its tunnel
+	for {
+		res, err := http.ReadResponse(raw, nil)
+		if err != nil || res.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+		if res.StatusCode >= http.StatusOK {
+			_, _ = io.Copy(io.Discard, res.Body)
+			break
+		}
+	}
+	_ = w.SetDeadline(time.Now().Add(300 * time.Millisecond))
+	_, _ = io.Copy(io.Discard, raw)
 }
 
 // canaryRequests are requests whose answers try to give the credential back,
