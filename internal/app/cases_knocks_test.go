@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
@@ -67,7 +68,8 @@ func hangUp(w *apptest.Wire) {
 func TestKnocksDoNotFillTheTrail_AU008(t *testing.T) {
 	t.Parallel()
 	const knocks = 80
-	k := apptest.New(t, apptest.Options{})
+	now := time.Now() // all of them in one minute
+	k := apptest.New(t, apptest.Options{Clock: func() time.Time { return now }})
 	mark := k.Mark(t)
 	for range knocks {
 		w, a := k.Connect(t, apptest.Authority)
