@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
@@ -30,7 +31,8 @@ func (st *Stream) linger() {
 		st.late = errHalted
 	}
 	over, begun := false, time.Now()
-	timer := time.AfterFunc(quietTime, func() {
+	quiet := cmp.Or(c.s.o.QuietTime, quietTime)
+	timer := time.AfterFunc(quiet, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		over = true
@@ -47,7 +49,7 @@ func (st *Stream) linger() {
 		if c.goneAway {
 			most = lingering
 		}
-		timer.Reset(min(quietTime, most-time.Since(begun)))
+		timer.Reset(min(quiet, most-time.Since(begun)))
 		if took += n; took < lingerLimit {
 			st.owe(n)
 		} else { // other streams may go on, this one may not

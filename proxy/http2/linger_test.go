@@ -47,7 +47,7 @@ func (c *client) resetWhile(id uint32, send func()) (reset bool) {
 // A client that is refused while it sends a body has not to lose the refusal over it: curl
 // takes a reset for an error, although the answer was whole.
 func TestAClientThatStillSendsKeepsItsAnswer(t *testing.T) {
-	r := newRig(t, refuses, nil)
+	r := newRig(t, refuses, func(o *http2.Options) { o.QuietTime = patience })
 	c := r.client()
 	for range 20 {
 		id := c.open(false, "/")
@@ -96,7 +96,7 @@ func TestAClientThatGoesOnSendingIsReset(t *testing.T) {
 // long as it sends, and each byte that nobody read is given back to it, also of a frame that
 // is still coming when the others are dropped.
 func TestAClientThatSendsAllFirstIsHeard(t *testing.T) {
-	r := newRig(t, refuses, nil)
+	r := newRig(t, refuses, func(o *http2.Options) { o.QuietTime = patience })
 	c := r.client()
 	id := c.open(false, "/")
 	frame := append([]byte{0, 0x40, 0, byte(framing.FrameData), 0, 0, 0, 0, byte(id)}, make([]byte, 16<<10)...)

@@ -29,6 +29,7 @@ type Options struct {
 
 	IdleTimeout time.Duration // of a connection without streams, and of a read or write that does not move
 	HeadTimeout time.Duration // from the first byte of a head to its last, and of the preface
+	QuietTime   time.Duration // that a client which still sends when it is answered may say nothing; 0: half a second
 }
 
 func (o *Options) check() error {
