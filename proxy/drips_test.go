@@ -38,7 +38,8 @@ func drip(c *client, text string) (stop func()) {
 // hello after the 200, the rest of the handshake, a head inside TLS, first and
 // later, a head in a cleartext tunnel, a frame of HTTP/2 and the field block that goes on.
 func TestDripsEndInEveryPhase(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 300 * time.Millisecond })
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 2 * time.Second })
 	r.upstream("api.good.test:443", answering(okAnswer))
 	r.upstream("plain.test:80", answering(okAnswer))
 	const connect = "CONNECT api.good.test:443 HTTP/1.1\r\nHost: api.good.test:443\r\n\r\n"

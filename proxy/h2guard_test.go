@@ -193,6 +193,7 @@ func TestH2IdleStreams(t *testing.T) {
 	if _, _, reset, err := raw.wait(large); reset == http2.ErrCodeNo {
 		t.Errorf("the answer nobody took: %v %v", reset, err)
 	}
+	raw = r.rawH2("api.good.test:443") // the first may be idle by now
 	upload := raw.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open")
 	_ = raw.WriteData(upload, false, []byte("part"))
 	if status, _, reset, err := raw.wait(upload); err != nil || status < "400" && reset == http2.ErrCodeNo {

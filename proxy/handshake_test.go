@@ -206,21 +206,24 @@ func TestAHostWithoutACertificateIsRecorded(t *testing.T) {
 func TestASilentTunnelIsRecorded_AU008(t *testing.T) {
 	t.Parallel()
 	for _, engine := range []Engine{EngineStd, EngineRelay} {
-		r := newRig(t, func(o *Options, _ *stages) { o.Engine, o.Limits.HeadTimeout = engine, 300*time.Millisecond })
 		for first, said := range map[string]string{"": "before it spoke TLS", "\x16\x03\x01": "in the TLS handshake"} {
-			c := r.connected("api.good.test:443")
-			c.send(first)
-			if _, err := io.ReadAll(c.Conn); err != nil {
-				t.Errorf("%s %q: it ended with %v", engine, first, err)
-			}
-			rec := r.outcome()
-			if rec.Err == nil || rec.Err.Code != runtime.CodeTimeout || rec.Err.Reason != runtime.ReasonTunnelUnopened ||
-				rec.Target.Authority != "api.good.test:443" || !strings.Contains(rec.Err.Msg, said) {
-				t.Errorf("%s %q: recorded %+v, %v", engine, first, rec, rec.Err)
-			}
-		}
-		if n := len(r.stages.outcomes); n != 0 {
-			t.Errorf("%s: %d records more", engine, n)
+			t.Run(string(engine)+", "+said, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, func(o *Options, _ *stages) { o.Engine, o.Limits.HeadTimeout = engine, 2*time.Second })
+				c := r.connected("api.good.test:443")
+				c.send(first)
+				if _, err := io.ReadAll(c.Conn); err != nil {
+					t.Errorf("it ended with %v", err)
+				}
+				rec := r.outcome()
+				if rec.Err == nil || rec.Err.Code != runtime.CodeTimeout || rec.Err.Reason != runtime.ReasonTunnelUnopened ||
+					rec.Target.Authority != "api.good.test:443" || !strings.Contains(rec.Err.Msg, said) {
+					t.Errorf("recorded %+v, %v", rec, rec.Err)
+				}
+				if n := len(r.stages.outcomes); n != 0 {
+					t.Errorf("%d records more", n)
+				}
+			})
 		}
 	}
 }

@@ -25,9 +25,9 @@ func TestWhoSendsAllFirstGetsTheAnswer(t *testing.T) {
 				}
 			},
 			"slow": func(c *client) {
-				c.send("POST /denied" + fields + "Transfer-Encoding: chunked\r\n\r\n")
 				piece := "10000\r\n" + strings.Repeat("x", 1<<16) + "\r\n"
-				for range 15 {
+				c.send("POST /denied" + fields + "Transfer-Encoding: chunked\r\n\r\n" + piece)
+				for range 14 {
 					time.Sleep(100 * time.Millisecond)
 					c.send(piece)
 				}

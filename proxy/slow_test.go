@@ -69,7 +69,7 @@ func (s *slowly) Read(p []byte) (int, error) {
 // PC-027: a head that goes on coming, a byte at a time and without an end, has no
 // more time than one that stops; whoever sends it holds nobody else up.
 func TestTricklingHeads_PC027(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = time.Second })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 2 * time.Second })
 	r.upstream("plain.test:80", answering(okAnswer))
 	r.upstream("api.good.test:443", answering(okAnswer))
 	const get = "GET http://plain.test/ HTTP/1.1\r\nHost: plain.test\r\n"
@@ -129,7 +129,8 @@ func TestTricklingHeads_PC027(t *testing.T) {
 
 // PC-027: a head that trickles in is not waited for, first or later.
 func TestSlowHead(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 100 * time.Millisecond })
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits.HeadTimeout = 2 * time.Second })
 	r.upstream("plain.test:80", answering(okAnswer))
 	first := r.dial()
 	first.send("G")

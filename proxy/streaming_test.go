@@ -46,22 +46,22 @@ func TestStreaming(t *testing.T) {
 // timeout for one that does not.
 func TestALiveStreamIsNotCut(t *testing.T) {
 	t.Parallel()
-	const idle = 1500 * time.Millisecond // a busy machine sends late too
+	const idle = 2 * time.Second // a busy machine sends late too
 	r := newRig(t, func(o *Options, _ *stages) { o.Limits.IdleTimeout = idle })
 	r.upstream("api.good.test:443", func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err != nil {
 			return
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-		for range 30 { // three times the timeout in all
-			time.Sleep(idle / 10)
+		for range 60 { // three times the timeout in all
+			time.Sleep(idle / 20)
 			_, _ = io.WriteString(c, "9\r\ndata: 1\n\n\r\n")
 		}
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	inside := r.open("api.good.test:443")
 	inside.send(openGood)
-	if resp, body := inside.get("GET"); resp.StatusCode != 200 || len(body) != 30*9 {
+	if resp, body := inside.get("GET"); resp.StatusCode != 200 || len(body) != 60*9 {
 		t.Errorf("%s, %d bytes", resp.Status, len(body))
 	}
 }

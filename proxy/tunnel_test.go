@@ -157,14 +157,14 @@ func TestAClientFromFarAwayIsWaitedFor(t *testing.T) {
 func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 	r := newRig(t, func(o *Options, st *stages) {
 		o.Limits = Limits{PerPrincipal: 1, QueueTimeout: patience}
-		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Idle: func() time.Duration { return 800 * time.Millisecond }})
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: time.Second, Idle: func() time.Duration { return 2 * time.Second }})
 	})
 	over := make(chan struct{})
 	defer close(over)
 	r.upstream("stays.test:80", func(c net.Conn, br *bufio.Reader) {
 		_, _ = io.Copy(io.Discard, br)
-		for range 30 { // for longer than that, with pauses of a twentieth
-			time.Sleep(40 * time.Millisecond)
+		for range 50 { // for longer than that, with pauses of a fortieth
+			time.Sleep(50 * time.Millisecond)
 			_, _ = io.WriteString(c, "x")
 		}
 		<-over
@@ -174,7 +174,7 @@ func TestATunnelThatHasHalfEndedEnds(t *testing.T) {
 	if err := waits.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(waits.br); string(got) != strings.Repeat("x", 30) || err == nil {
+	if got, err := io.ReadAll(waits.br); string(got) != strings.Repeat("x", 50) || err == nil {
 		t.Errorf("%q %v: cut short, it looked whole", got, err)
 	}
 	gone := r.connect("stays.test:80", head)
