@@ -56,10 +56,13 @@ const asGood = "Proxy-Authorization: Bearer " + goodToken
 // end; others do not wait for it. What has waited too long is told when to come
 // again, and recorded.
 func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{RequestsPerPrincipal: 2, QueueTimeout: time.Second} })
 	may := make(chan struct{})
-	r.upstream("api.good.test:443", r.stalled(may))
-	first, second := r.asked(), r.asked()
+	full := func(queue time.Duration) (r *rig, first, second *client) {
+		r = newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{RequestsPerPrincipal: 2, QueueTimeout: queue} })
+		r.upstream("api.good.test:443", r.stalled(may))
+		return r, r.asked(), r.asked()
+	}
+	r, _, _ := full(time.Second)
 	late := r.open("api.good.test:443")
 	late.send(openGood)
 	r.asked(asGood)
@@ -69,6 +72,7 @@ func TestRequestsInFlightAreBoundedPerPrincipal(t *testing.T) {
 	if rec := r.outcome(); rec.Err == nil || rec.Err.Reason != runtime.ReasonTooManyRequests || rec.Err.RetryAfter == 0 {
 		t.Errorf("recorded %+v", rec.Err)
 	}
+	r, first, second := full(patience)
 	waiting := r.open("api.good.test:443")
 	waiting.send(openGood)
 	r.eventually("the queue", func() bool { return r.server.admission.requests.Waiting() == 1 })
@@ -165,12 +169,30 @@ func TestStalledUpstreamsLeaveOthersUntouched_CR008(t *testing.T) {
 // A principal whose tunnels are all taken gets room by the end of the one that
 // has rested longest; one with a request in it stays, and so do those of others.
 func TestRestingTunnelsMakeRoom(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 3, RestTime: time.Millisecond} })
+	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{PerPrincipal: 3, RestTime: time.Hour} })
 	may := make(chan struct{})
 	r.upstream("api.good.test:443", r.stalled(may))
 	other := r.open("api.good.test:443", asGood)
 	busy, oldest, newer := r.asked(), r.open("api.good.test:443"), r.open("api.good.test:443")
-	r.open("api.good.test:443")
+	const owner = "default/local:1"
+	tunnels := r.server.tunnels
+	own := func(do func(*place)) {
+		tunnels.mu.Lock()
+		defer tunnels.mu.Unlock()
+		for p := range tunnels.open {
+			if p.owner == owner {
+				do(p)
+			}
+		}
+	}
+	var longest *place
+	own(func(p *place) {
+		if p.running.Load() == 0 && (longest == nil || p.moved.Load() < longest.moved.Load()) {
+			longest = p
+		}
+	})
+	longest.moved.Add(-int64(2 * time.Hour)) // as if it alone had rested for so long
+	fresh := r.open("api.good.test:443")
 	oldest.ended()
 	close(may)
 	for name, c := range map[string]*client{"busy": busy, "newer": newer, "other": other} {
@@ -181,6 +203,18 @@ func TestRestingTunnelsMakeRoom(t *testing.T) {
 			t.Errorf("%s: %s", name, resp.Status)
 		}
 	}
+	own(func(p *place) { p.moved.Add(-int64(2 * time.Hour)) })
+	tunnels.closeResting(owner)
+	closing := 0
+	own(func(p *place) {
+		if p.running.Load() < 0 {
+			closing++
+		}
+	})
+	if closing > 1 {
+		t.Errorf("%d tunnels are closed for one", closing)
+	}
+	fresh.ended() // the others had a request since
 }
 
 // A tunnel that is being closed to make room takes no request any more, so that
@@ -359,7 +393,9 @@ func TestSilentConnectionsMakeRoom(t *testing.T) {
 
 // A connection that has waited in vain is told so.
 func TestConnectionsThatWaitInVainAreTold(t *testing.T) {
-	r := newRig(t, func(o *Options, _ *stages) { o.Limits = Limits{Connections: 1, QueueTimeout: 10 * time.Millisecond} })
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Connections: 1, QueueTimeout: 10 * time.Millisecond, HeadTimeout: time.Hour}
+	})
 	first := r.dial()
 	if !first.served() {
 		t.Fatal("not served")
