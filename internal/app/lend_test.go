@@ -339,7 +339,7 @@ func TestTheTokenOfANamedRunEndsWithItsMakers(t *testing.T) {
 		_, err := k.App.Tokens().Identify(t.Context(), runtime.Caller{Token: token})
 		return err
 	}
-	apptest.Within(t, 2*time.Second, "the end of its run's token", func() bool {
+	apptest.Within(t, soon, "the end of its run's token", func() bool {
 		err := who(mine)
 		return err != nil && runtime.AsError(err).Reason == runtime.ReasonTokenRevoked
 	})
