@@ -159,6 +159,9 @@ func TestEveryActLeavesOneRecord(t *testing.T) {
 		if got := events()[before:]; len(got) != 1 || got[0].Principal == "" {
 			t.Errorf("%s left %+v", act.kind, got)
 		}
+		if strings.HasPrefix(act.kind, "service.") {
+			apptest.Followed(t, a) // a reload, which counts for no other act
+		}
 	}
 	k.Verify(t)
 }
