@@ -26,7 +26,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(bothEngines{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: bothEngines{m}}) }
 
 // engine is the one under test: every test runs under both.
 var engine Engine

@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // role names what this test binary does when a test starts it again.
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv(role); what != "" {
 		os.Exit(child(what, os.Args[1:]))
 	}
-	goleak.VerifyTestMain(apptest.Tidy{M: m})
+	goleak.VerifyTestMain(runtimetest.Settled{M: apptest.Tidy{M: m}})
 }
 
 // child is another process over the home in args[0].

@@ -14,9 +14,10 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(apptest.Tidy{M: m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: apptest.Tidy{M: m}}) }
 
 // The requests that these tests record, and the policy they are judged by.
 const (

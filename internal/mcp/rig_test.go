@@ -13,9 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // whole are options with everything that a test does not look at.
 func whole() Options {

@@ -15,9 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // open starts a server on a socket, or on TCP with a token, and returns a client
 // of it and its address.

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // names is a resolver with fixed answers, or one answer after the other; it notes
 // what it was asked.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("KIMBAP_AUDIT_CHILD"); role != "" {
 		os.Exit(child(role))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtimetest.Settled{M: m})
 }
 
 func TestNewRefusesWhatIsMissing(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 
 const canary = "kbcanary-7f3a9c/Zx+Q81w=="
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // mask knows the literal and base64; the real one is that of services/rest.
 func mask(secret, _ string, text []byte) int {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	goleak.VerifyTestMain(bothEngines{m})
+	goleak.VerifyTestMain(runtimetest.Settled{M: bothEngines{m}})
 }
 
 // engine is the one under test: every test runs under both. Those of HTTP/2 to the

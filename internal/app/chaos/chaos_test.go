@@ -23,11 +23,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // as the command does: net/http writes there what upstreams say unasked
-	goleak.VerifyTestMain(apptest.Tidy{M: m})
+	goleak.VerifyTestMain(runtimetest.Settled{M: apptest.Tidy{M: m}})
 }
 
 // everyday is how many seeds the suite runs: each pair of engine and upstream twice.
@@ -73,7 +74,11 @@ func TestConversations(t *testing.T) {
 		files := descriptors(t)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { converse(t, seed) })
 		if !t.Failed() {
-			if err := goleak.Find(begin); err != nil {
+			err := goleak.Find(begin)
+			for until := time.Now().Add(patience / 4); err != nil && time.Now().Before(until); {
+				err = goleak.Find(begin)
+			}
+			if err != nil {
 				t.Errorf("what is left: %v", err)
 			}
 			left := files

@@ -16,9 +16,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // courier is a sender that does as it is told.
 type courier struct {

@@ -16,9 +16,10 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit/anchor"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 func TestFileIsOnlyAppendedTo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "anchor")

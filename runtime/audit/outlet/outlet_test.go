@@ -13,9 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // place is a sink that says of each write what the test has told it to.
 type place struct {

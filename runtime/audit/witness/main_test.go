@@ -16,6 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/audittest"
 	"github.com/kimbap-run/kimbap/runtime/audit/checkpoint"
 	"github.com/kimbap-run/kimbap/runtime/audit/witness"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, signing(dir))
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtimetest.Settled{M: m})
 }
 
 // signer is this test binary, to be started again and killed.

@@ -10,12 +10,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/vm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // limits are the defaults of script mode.
 func limits() frame.Limits {

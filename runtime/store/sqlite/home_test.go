@@ -17,6 +17,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/identity"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/runtime/store/sqlite"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtimetest.Settled{M: m})
 }
 
 // openHome opens an empty or a filled home as kimbap does and prints what must

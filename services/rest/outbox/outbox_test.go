@@ -16,7 +16,7 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // wireDouble is the connection below an outbox. Each write waits for go, which
 // says how it ends.

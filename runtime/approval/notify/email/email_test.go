@@ -18,9 +18,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/approval/notify"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify/email"
 	"github.com/kimbap-run/kimbap/runtime/approval/notify/notifytest"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 const password = "mail-password-7d31"
 

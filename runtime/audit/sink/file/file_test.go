@@ -20,6 +20,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime/audit/holder"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/file"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(runtimetest.Settled{M: m})
 }
 
 func sink(t testing.TB, o file.Options) *file.Sink {

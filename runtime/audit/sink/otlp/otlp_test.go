@@ -14,9 +14,10 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/otlp"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // export is the request as a collector reads it: by the names of the protocol's
 // JSON form, and nothing else may stand in it.

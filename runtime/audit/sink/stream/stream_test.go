@@ -10,9 +10,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/stream"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 // A pipe whose reader does not read fails the write in time; read again, it goes on.
 func TestAReaderThatStopsFailsTheWrite(t *testing.T) {

@@ -10,9 +10,10 @@ import (
 
 	"github.com/kimbap-run/kimbap/runtime/audit/sink"
 	"github.com/kimbap-run/kimbap/runtime/audit/sink/webhook"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(runtimetest.Settled{M: m}) }
 
 func TestLinesArePostedAsTheyAre(t *testing.T) {
 	var body []byte
