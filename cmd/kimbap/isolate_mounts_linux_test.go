@@ -15,7 +15,9 @@ import (
 const reach = `import os, socket, sys
 for path in sys.argv[1:]:
     try:
-        if path.endswith("socket"): socket.socket(socket.AF_UNIX).connect(path)
+        if path.endswith("socket"): # whose name has a bound
+            os.chdir(os.path.dirname(path))
+            socket.socket(socket.AF_UNIX).connect("socket")
         else: os.close(os.open(path, os.O_WRONLY))
         print("open:", path)
     except OSError: pass

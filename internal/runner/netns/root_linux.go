@@ -109,10 +109,19 @@ func (m MountTable) fewDevices() error {
 
 // fewDevicesAt does the same at another place, which may show one device alone.
 func fewDevicesAt(s shown) error {
+	if s.Name() == devFolder {
+		return nil
+	}
+	if below(s.Name(), devFolder) { // in what was kept of it, as /dev/shm, which shows in the new one
+		again, err := os.OpenFile(s.Name(), unix.O_PATH|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return nil //nolint:nilerr // it was not kept
+		}
+		defer func() { _ = again.Close() }()
+		s.File = again
+	}
 	first, _, _ := strings.Cut(s.part, "/")
 	switch {
-	case s.Name() == devFolder, below(s.Name(), devFolder):
-		return nil
 	case s.part == "":
 		return over(s.File, devFolder, "", unix.MS_BIND|unix.MS_REC, "")
 	case slices.ContainsFunc(devices, func(pattern string) bool { ok, _ := filepath.Match(pattern, first); return ok }):
