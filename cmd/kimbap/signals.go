@@ -25,6 +25,9 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 		select {
 		case by := <-came:
 			c.stop(by)
+			if !c.outlives { // the whole group was told: what feeds a command ends too, and what has come by then is not all
+				cancel(c.stopped.Load())
+			}
 			if other := otherThan(by, came, time.After(sameAgain)); other != nil {
 				signal.Stop(came) // which would catch it again
 				endBy(other)
@@ -47,8 +50,8 @@ func (c *cli) interruptible(ctx context.Context) (context.Context, context.Cance
 }
 
 // sameAgain is how long the same signal is the one that came: timeout(1) sends its own to the
-// program, and at once to the whole group. What was told to end begins with that afterwards, so
-// that whoever sees it end, and then asks again, is heard.
+// program, and at once to the whole group. What serves begins to end afterwards, so that whoever
+// sees that, and then asks again, is heard.
 const sameAgain = 100 * time.Millisecond
 
 // otherThan is another signal than the first one that comes before the time is over, else nil.
@@ -114,6 +117,7 @@ func (c *cli) leave(exit int) {
 // endBy ends the process as a signal does that nothing waits for. The first process of a
 // container cannot end so.
 func endBy(s os.Signal) {
+	signal.Reset(s) // which may be caught still
 	if self, err := os.FindProcess(os.Getpid()); err == nil && os.Getpid() != 1 && self.Signal(s) == nil {
 		time.Sleep(time.Second) // it is on its way
 	}
