@@ -217,7 +217,8 @@ func (c *Client) unanswered(ctx context.Context, method string, err error) error
 			Hint: "where it has an authority of its own: server: {ca_file: FILE} in config.yaml",
 		}
 	}
-	if noTLS := (tls.RecordHeaderError{}); errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &noTLS) { // so nothing was sent
+	// The first record was none (Conn says that it was the first), so nothing was sent.
+	if noTLS := (tls.RecordHeaderError{}); errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &noTLS) && noTLS.Conn != nil {
 		return &runtime.Error{
 			Code: runtime.CodeUpstreamTLS, Msg: c.base + " does not speak TLS", Err: err,
 			Hint: "on this machine: write http://; elsewhere start kimbap serve with --tls-cert and --tls-key",
