@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -13,7 +15,7 @@ import (
 // one; those that it starts itself it can.
 func TestIsolatedProgramsLeaveOthersAlone(t *testing.T) {
 	needProgram(t, installed("prlimit"))
-	const script = `prlimit --pid $0 --nofile=2000:2000 2>/dev/null && echo limited
+	const script = `(: >>"$1/cgroup.kill") 2>/dev/null && echo grouped; prlimit --pid $0 --nofile=2000:2000 2>/dev/null && echo limited
 		kill -0 $0 2>/dev/null && echo signalled; kill -CONT $0 2>/dev/null && echo continued
 		sleep 600 & kill $!; wait $!; echo $?; (ulimit -n 20 && ulimit -n); prlimit --nofile=30:30 sh -c 'ulimit -n'
 		prlimit --pid $$ --nofile >/dev/null && echo asked; kill -0 $PPID && echo above
@@ -24,10 +26,19 @@ func TestIsolatedProgramsLeaveOthersAlone(t *testing.T) {
 		other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(j.uid), Gid: uint32(j.uid)}, Pdeathsig: syscall.SIGKILL}
 		check(t, other.Start())
 		t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+		groups := t.TempDir()
+		check(t, syscall.Mount("kimbap-test", groups, "cgroup2", 0, ""))
+		t.Cleanup(func() { _ = syscall.Unmount(groups, syscall.MNT_DETACH) })
+		group := filepath.Join(groups, fmt.Sprint("kimbap-test-", other.Process.Pid)) // as a systemd gives its user one
+		check(t, os.Mkdir(group, 0o755))
+		t.Cleanup(func() { _ = os.Remove(group) })
+		check(t, os.Chown(filepath.Join(group, "cgroup.kill"), j.uid, j.uid))
+		check(t, os.Chmod(groups, 0o755))
+		check(t, os.Chmod(filepath.Dir(groups), 0o755))
 		run := func(how string) result {
-			return j.exec(t, j.by, "", j.run(how, "sh", "-c", script, fmt.Sprint(other.Process.Pid))...)
+			return j.exec(t, j.by, "", j.run(how, "sh", "-c", script, fmt.Sprint(other.Process.Pid), group)...)
 		}
-		if open := run("--no-cover"); open.stdout != "limited\nsignalled\ncontinued\n"+own {
+		if open := run("--no-cover"); open.stdout != "grouped\nlimited\nsignalled\ncontinued\n"+own {
 			t.Errorf("not isolated, the attempts prove nothing: %+v", open)
 		}
 		want := own

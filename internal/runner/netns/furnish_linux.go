@@ -44,6 +44,9 @@ func Furnish(f Furniture, to *os.File) error {
 	if err := mounts.ownTerminals(); err != nil {
 		return err
 	}
+	if err := mounts.freezeGroups(); err != nil {
+		return err
+	}
 	if f.Root {
 		if err := mounts.keepRootOut(); err != nil {
 			return err

@@ -38,6 +38,17 @@ func (m MountTable) keepRootOut() error {
 // settings are the file systems of the kernel, beside /proc.
 var settings = []string{"sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "configfs", "securityfs", "efivarfs", "binfmt_misc"}
 
+// freezeGroups makes the control groups read-only, also for a user who has some of them as his
+// own, as a systemd gives them: who may write there ends, stops and starves what is in them.
+func (m MountTable) freezeGroups() error {
+	var errs []error
+	for _, s := range m.ofKinds("/", "cgroup", "cgroup2") {
+		errs = append(errs, freeze(s.Name()))
+		_ = s.Close()
+	}
+	return errors.Join(errs...)
+}
+
 // freeze makes a folder read-only, with all that is mounted in it.
 func freeze(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -63,8 +63,12 @@ func ownTerminalsAt(s shown, given []*os.File) error {
 // namespace: what is open belongs to another one, where nothing can be mounted from.
 func givenTerminals() (out []*os.File) {
 	for fd := range 3 {
-		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		if err != nil || !below(name, ptsFolder) || slices.ContainsFunc(out, func(f *os.File) bool { return f.Name() == name }) {
+		var of unix.Statfs_t
+		if err := unix.Fstatfs(fd, &of); err != nil || of.Type != unix.DEVPTS_SUPER_MAGIC {
+			continue
+		}
+		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) // or another, as /dev/console of a container
+		if err != nil || slices.ContainsFunc(out, func(f *os.File) bool { return f.Name() == name }) {
 			continue
 		}
 		terminal, err := os.OpenFile(name, unix.O_PATH, 0)
