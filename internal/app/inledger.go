@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
@@ -43,6 +44,9 @@ func (a *App) depriving(ctx context.Context, kind string, fields map[string]stri
 	return between(ctx, a.inLedger, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
 }
 
+// endTime is how long the record of an end is waited for.
+const endTime = 5 * time.Second
+
 // between does something between two records: that it was asked for, and, when it came
 // to nothing, how it ended. Both attempts of a race stand in the trail, the loser's
 // with its end.
@@ -56,7 +60,9 @@ func between(ctx context.Context, put func(context.Context, record.Event) error,
 		maps.Copy(fields, event.Fields)
 		fields["result"] = string(runtime.CodeOf(err))
 		event.Fields = fields
-		_ = put(ctx, event)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime) // what ended it may be the caller's going away
+		defer cancel()
+		_ = put(late, event)
 	}
 	return err
 }
