@@ -205,9 +205,7 @@ func (a *App) refreshCA(s signing) {
 	a.writeState()
 	if now := ca.Fingerprint(); now != before {
 		a.o.Log.Info().Str("fingerprint", now).Msg("took up a new root")
-		if err := a.told(record.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}}); err != nil {
-			a.o.Log.Error().Err(err).Msg("the record of a new root is late")
-		}
+		a.trail.Note(record.Event{Kind: "ca.reload", Principal: "kimbap", Fields: map[string]string{"fingerprint": now}})
 	}
 }
 

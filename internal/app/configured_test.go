@@ -32,6 +32,9 @@ func reach(t *testing.T, a *app.App) {
 // lastReload is the newest record of a reload.
 func lastReload(t *testing.T, k *apptest.Kimbap) map[string]string {
 	t.Helper()
+	if err := k.App.Trail().Flush(t.Context()); err != nil { // nobody waits for the record
+		t.Fatal(err)
+	}
 	var last map[string]string
 	for _, r := range k.Records(t) {
 		if r.Event == "reload" {
@@ -271,6 +274,9 @@ func TestARestartIsAskedForAndNotAnyMore(t *testing.T) {
 	}
 	if a := health(); a.Status != 200 || a.Body != "ok\nconfig.yaml has another proxy.listen, proxy.limits.tunnels, which wants a restart: end it and run: kimbap proxy\n" {
 		t.Errorf("/healthz: %d %q", a.Status, a.Body)
+	}
+	if err := k.App.Trail().Flush(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	named := false
 	for _, r := range k.Records(t) {

@@ -14,8 +14,8 @@ import (
 // it. The sink gets these records when it can, before anything else passes.
 
 // inLedger records what waits for no required sink: that a right is about to be taken away, or
-// that a process begins to serve, or may use stored keys again, which passes no request before
-// the sinks have all. Without an error the ledger has it, durably.
+// that a process begins to serve, which passes no request before the sinks have all. Without an
+// error the ledger has it, durably. It waits for who is writing, so the watch announces instead.
 func (a *App) inLedger(_ context.Context, event record.Event) error { return a.trail.Insist(event) }
 
 // told records what has happened, or happens all the same: the ledger gets it as soon as it

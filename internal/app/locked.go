@@ -180,7 +180,7 @@ func (a *App) unlock(ctx context.Context) {
 		return
 	}
 	if err == nil {
-		err = a.inLedger(ctx, record.Event{Kind: "vault.unlock", Principal: "kimbap"}) // no request passes before the sinks have all
+		err = a.trail.Announce(record.Event{Kind: "vault.unlock", Principal: "kimbap"}) // no request passes before the sinks have all
 	}
 	was := a.Locked()
 	if err == nil {

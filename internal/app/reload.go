@@ -62,7 +62,7 @@ func (a *App) reload(ctx context.Context, f follower) looked {
 	if set.Digest() != before {
 		a.mcpSessions.toolsChanged()
 	}
-	f.reloaded() // before the record, which may wait for a sink
+	f.reloaded()
 	a.sayReloaded(ctx, problems)
 	return files
 }
@@ -92,9 +92,7 @@ func (a *App) sayReloaded(ctx context.Context, problems map[string]error) {
 		event.Fields["result"], event.Fields["kept"] = "kept the old state", strings.Join(kept, " ")
 		a.o.Log.Error().Err(err).Msg("reload refused, the old state stays in force")
 	}
-	if err := a.told(event); err != nil { // a mistake in a sink is put right by a reload
-		a.o.Log.Error().Err(err).Msg("the record of a reload is late")
-	}
+	a.trail.Note(event) // it has happened, and a mistake in a sink is put right by a reload
 	a.writeState()
 }
 

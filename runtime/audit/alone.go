@@ -35,6 +35,16 @@ func (l *Log) Insist(ev record.Event) error {
 	return nil
 }
 
+// Announce is Insist for who may not wait for a sink: while requests pass, or only a sink keeps
+// them from it, the record is noted, and the ledger has it before any request that comes later.
+func (l *Log) Announce(ev record.Event) error {
+	if e := l.trouble.Load(); e != nil && !sunk(e) {
+		return l.Insist(ev)
+	}
+	l.Note(ev)
+	return nil
+}
+
 // save gives the ledger what a sink that fails must not take from it: a kill would make of
 // an outcome that is in memory alone one that nobody knows. The sink gets these lines in their
 // turn, with what else it has missed. Where it is the ledger that fails they are kept.
