@@ -181,11 +181,16 @@ func (a *App) revokeRun(ctx context.Context, t identity.Token) error {
 		Kind: "token.revoke", Principal: a.Operator().ID, Tenant: t.Tenant,
 		Fields: map[string]string{"token": t.ID, "run": t.Run, "because": "vault.lock"},
 	}
-	if err := a.told(event); err != nil {
-		a.o.Log.Debug().Err(err).Msg("the record of the end of a run is late")
+	tell := func(_ context.Context, event record.Event) error {
+		if err := a.told(event); err != nil {
+			a.o.Log.Debug().Err(err).Msg("the record of the end of a run is late")
+		}
+		return nil
 	}
-	_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)
-	return err
+	return between(ctx, tell, event, func() error {
+		_, err := a.identity.Revoke(ctx, t.Tenant, t.ID)
+		return err
+	})
 }
 
 // IsLocked reports whether anything keeps the vault locked that [App.UnlockVault] could

@@ -36,16 +36,24 @@ func (a *App) doctorRevived(ctx context.Context) (Finding, bool) {
 		return Finding{}, false // the trail has a check of its own, or is too long for this one
 	}
 	revoked := map[string]int{}
-	var everyone time.Time // when all there were the last time
+	var everyone time.Time      // when all there were the last time
+	nothing := map[string]int{} // by who asked: that came to nothing
 	for _, r := range records {
 		var said struct {
-			Fields struct{ Token, Result string }
+			Principal string
+			Fields    struct{ Token, Result, Revoked string }
 		}
 		switch _ = json.Unmarshal(r.Line, &said); {
 		case r.Action == "token.revoke" && said.Fields.Result != "":
 			revoked[said.Fields.Token]-- // one of the others came to nothing, see [between]
 		case r.Action == "token.revoke":
 			revoked[said.Fields.Token]++
+		case said.Fields.Result != "":
+			if said.Fields.Revoked == "" {
+				nothing[said.Principal]++ // the one before it, which comes next: the newest are first
+			}
+		case nothing[said.Principal] > 0:
+			nothing[said.Principal]--
 		case r.Time.After(everyone):
 			everyone = r.Time
 		}

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,6 +77,15 @@ func TestDoctorNamesWhatABackupMadeValidAgain(t *testing.T) {
 			_, err := a.RevokeToken(t.Context(), token)
 			must(err)
 		}, true},
+		"all, of which some failed": {func(a *app.App, _ string) {
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:0"}))
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:0", Fields: map[string]string{"result": "storage_busy", "revoked": "1"}}))
+		}, true},
+		"all, which failed for one of two": {func(a *app.App, _ string) {
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:0"}))
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:1"}))
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:1", Fields: map[string]string{"result": "storage_busy"}}))
+		}, true},
 		"nothing": {func(*app.App, string) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +118,48 @@ func TestDoctorNamesWhatABackupMadeValidAgain(t *testing.T) {
 			}
 			if said := tokens(a); said != nil {
 				t.Errorf("revoked again, and %+v", said)
+			}
+		})
+	}
+}
+
+// A revocation that came to nothing, since the store took nothing, says nothing of the database,
+// whatever revokes.
+func TestDoctorKnowsWhatWasNotRevoked(t *testing.T) {
+	t.Parallel()
+	for name, revoke := range map[string]func(a *app.App) error{
+		"all":    func(a *app.App) error { _, err := a.RevokeTokens(t.Context()); return err },
+		"a lock": func(a *app.App) error { _, err := a.LockVault(t.Context(), 0); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &apptest.Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Log: &apptest.Buffer{}}
+			a := k.Make(t)
+			t.Cleanup(func() { _ = a.Close() })
+			withPin(t, a)
+			_, minted, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "ci", Run: "run_1", Scopes: []string{"*"}, TTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(20000)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			db.SetMaxOpenConns(1)
+			if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+				t.Fatal(err)
+			}
+			if err := revoke(a); err == nil {
+				t.Fatal("it was revoked")
+			}
+			if _, err := db.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range a.Doctor(t.Context()) {
+				if f.Check == "tokens" {
+					t.Errorf("of %s: %+v", minted.ID, f)
+				}
 			}
 		})
 	}

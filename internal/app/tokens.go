@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/draft"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/identity"
 )
 
@@ -115,11 +115,20 @@ func (a *App) RevokeToken(ctx context.Context, id string) (found bool, err error
 // RevokeTokens revokes every valid token of the tenant, those of runs too, and
 // returns their ids. Those of runs that have expired are among them: a run that slept
 // would make its own good again.
-func (a *App) RevokeTokens(ctx context.Context) ([]string, error) {
-	event := record.Event{Kind: "token.revoke_all", Principal: a.Operator().ID, Tenant: a.tenant}
-	if err := a.inLedger(ctx, event); err != nil {
-		return nil, err
-	}
+func (a *App) RevokeTokens(ctx context.Context) (revoked []string, err error) {
+	fields := map[string]string{}
+	err = a.depriving(ctx, "token.revoke_all", fields, func() (err error) {
+		revoked, err = a.revokeAll(ctx)
+		if err != nil && len(revoked) > 0 { // which did not come to nothing
+			fields["revoked"] = strconv.Itoa(len(revoked))
+		}
+		return err
+	})
+	return revoked, err
+}
+
+// revokeAll is RevokeTokens without the record.
+func (a *App) revokeAll(ctx context.Context) ([]string, error) {
 	revoked := []string{}
 	for range 2 { // again: what a token has made before its turn came is in no list of before
 		tokens, err := a.identity.List(ctx, a.tenant)
