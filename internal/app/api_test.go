@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -226,6 +227,35 @@ func TestAPolicyIsReplacedByWhoHasSeenIt(t *testing.T) {
 	admin, _ = tokenOf(t, files, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
 	if got := send(c, admin, c.ask(t, admin, "GET", "/v1/policy", "").Header.Get("ETag"), deny); got.problem(t).Reason != runtime.ReasonReadOnly {
 		t.Errorf("%d %s", got.Status, got.Body)
+	}
+}
+
+// A file that policy.path names and that is away, as on a volume that is not mounted, is no empty
+// policy: its rules are in force, and nothing is written in its place.
+func TestAPolicyThatIsAwayIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := apptest.New(t, apptest.Options{Config: fmt.Sprintf("policy: {source: api, path: %q}\n", file)})
+	c := newAPI(t, k)
+	admin, _ := tokenOf(t, k, app.TokenGrant{Roles: []string{runtime.RoleAdmin}})
+	tag := c.ask(t, admin, "GET", "/v1/policy", "").Header.Get("ETag") // of an empty text
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for what, got := range map[string]heard{
+		"asked for": c.ask(t, admin, "GET", "/v1/policy", ""),
+		"replaced":  c.ask(t, admin, "PUT", "/v1/policy", "version: 1\n", "Content-Type", "application/yaml", "If-Match", tag),
+	} {
+		if got.Status != 400 || strings.Contains(got.Body, dir) {
+			t.Errorf("%s: %d %s", what, got.Status, got.Body)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it was written where nothing is")
 	}
 }
 

@@ -228,6 +228,9 @@ func (s apiOperator) Policy(_ context.Context, who runtime.Principal) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
+	if err := seat.rules().AreThere(seat.tenant); err != nil { // no defaults: the old rules are in force
+		return nil, fromAfar(err, "the policy is not where it is kept")
+	}
 	file := seat.PolicyFile()
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		return nil, &runtime.Error{
@@ -256,7 +259,7 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 	}
 	file, err := seat.rules().Writable(seat.tenant)
 	if err != nil {
-		return unwritable(err)
+		return fromAfar(err, "the policy cannot be replaced where it is kept; nothing was written")
 	}
 	err = seat.noted(ctx, "policy.replace", map[string]string{"bytes": fmt.Sprint(len(after))}, func() error {
 		return seat.replacePolicy(ctx, file, tenants.RulesName, before, after)
@@ -267,15 +270,15 @@ func (s apiOperator) SetPolicy(ctx context.Context, who runtime.Principal, befor
 	return err
 }
 
-// unwritable is why a policy is not written, for who is elsewhere: where it is kept, and who
-// else can write there, is for the log.
-func unwritable(err error) error {
+// fromAfar is why a policy is not read or written, for who is elsewhere: where it is kept, and
+// who else can write there, is for the log.
+func fromAfar(err error, msg string) error {
 	var e *runtime.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	return &runtime.Error{
-		Code: e.Code, Reason: e.Reason, Msg: "the policy cannot be replaced where it is kept; nothing was written",
+		Code: e.Code, Reason: e.Reason, Msg: msg,
 		Hint: "see the log of the kimbap process", Err: err,
 	}
 }
