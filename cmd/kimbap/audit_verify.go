@@ -56,6 +56,8 @@ func unverified(report app.TrailReport) error {
 	switch {
 	case !bad:
 		return nil
+	case first.Foreign():
+		return found(first.Msg, "it vouches for nothing in this home", "check the path; if it is right, compare the home with a copy")
 	case first.Anchor():
 		return found(first.Msg, "it is new or was emptied, or it is another file: it vouches for nothing", "check the path; a new file: kimbap audit anchor")
 	}

@@ -149,7 +149,11 @@ func (a *App) doctorTrail(ctx context.Context) Finding {
 	case err != nil:
 		return Finding{"audit", "fail", err.Error(), "kimbap audit verify"}
 	case !report.OK:
-		if first, _ := report.First(); first.Anchor() {
+		first, _ := report.First()
+		switch {
+		case first.Foreign():
+			return Finding{"audit", "fail", first.Msg, "check the path in audit.anchor.file; if it is right, compare the home with a copy"}
+		case first.Anchor():
 			return Finding{"audit", "fail", first.Msg, "check the path in audit.anchor.file; a new file: kimbap audit anchor"}
 		}
 		return Finding{"audit", "fail", "the trail was changed", "kimbap audit verify"}

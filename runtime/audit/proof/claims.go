@@ -71,10 +71,14 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 		if key == nil && len(outside) > 0 {
 			key, _ = hex.DecodeString(outside[0].Key)
 		}
-		if report.take(out, o.Name, outside, key, true) > 0 {
+		switch {
+		case len(outside) == 0:
+			report.anchorProblem(ProblemAnchor, o.Name, "holds no checkpoint of this home")
+		case !slices.ContainsFunc(outside, func(c checkpoint.Signed) bool { return c.Key == hex.EncodeToString(key) }):
+			report.anchorProblem(ProblemForeign, o.Name, "holds no checkpoint that this home's key signed: it is another home's, or this home was replaced")
+		default:
+			report.take(out, o.Name, outside, key, true)
 			report.Anchor, report.Proven = AnchoredOutside, t.Key != nil
-		} else {
-			report.Problems = append(report.Problems, Problem{Kind: ProblemAnchor, File: o.Name, Msg: o.Name + " holds no checkpoint of this home"})
 		}
 	}
 	for _, s := range out {
@@ -85,6 +89,10 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 
 func (r *Report) claimProblem(file string, line int, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{Kind: ProblemClaim, File: file, Line: line, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (r *Report) anchorProblem(kind ProblemKind, file, msg string) {
+	r.Problems = append(r.Problems, Problem{Kind: kind, File: file, Msg: file + " " + msg})
 }
 
 func (r *Report) bad(file string, problems []checkpoint.Problem) {

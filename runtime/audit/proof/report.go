@@ -22,7 +22,8 @@ const (
 	ProblemCut     ProblemKind = "cut"             // records that a checkpoint names are missing from the end
 	ProblemWriter  ProblemKind = "missing_writer"  // all of a slot that a checkpoint names is gone
 	ProblemClaim   ProblemKind = "checkpoint"      // a checkpoint that is not what was signed, or not of this home
-	ProblemAnchor  ProblemKind = "anchor"          // a file that shall vouch from outside, and holds no checkpoint of this home
+	ProblemAnchor  ProblemKind = "anchor"          // a file that shall vouch from outside, and holds no checkpoint
+	ProblemForeign ProblemKind = "foreign_anchor"  // such a file with checkpoints under other keys than this home's alone
 )
 
 // Problem is one fault of a ledger.
@@ -36,7 +37,10 @@ type Problem struct {
 }
 
 // Anchor reports that only a file of checkpoints is not what it should be.
-func (p Problem) Anchor() bool { return p.Kind == ProblemAnchor }
+func (p Problem) Anchor() bool { return p.Kind == ProblemAnchor || p.Kind == ProblemForeign }
+
+// Foreign reports that it is one of other homes, or of what was in the place of this one.
+func (p Problem) Foreign() bool { return p.Kind == ProblemForeign }
 
 // SlotReport is what verification found in one slot.
 type SlotReport struct {

@@ -205,3 +205,43 @@ func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 		t.Errorf("an older anchor beside the newer: %v, %+v\n%s", err, p, report)
 	}
 }
+
+// A file of another home's checkpoints is most likely the wrong path. It vouches for nothing, and
+// does not say that the trail was changed; nor does it pass, as it is what a home that somebody
+// has replaced leaves of the one before. With a checkpoint of this home in it it says more.
+func TestCheckpointsOfAnotherHome(t *testing.T) {
+	dir, own := anchored(t)
+	proxy := audittest.Options(t.TempDir())
+	other := audittest.Open(t, proxy)
+	audittest.Intents(t, other, 0, 3)
+	foreign := sign(t, newWitness(t, witness.Options{Dir: proxy.Dir, Own: other, Key: func() (ed25519.PrivateKey, error) {
+		_, key, err := ed25519.GenerateKey(nil)
+		return key, err
+	}})).Line
+	audittest.Shut(t, other)
+	for _, c := range []struct {
+		name  string
+		lines [][]byte
+		want  proof.ProblemKind
+		more  int
+	}{
+		{"alone", [][]byte{foreign, foreign}, proof.ProblemForeign, 0},
+		{"beside one of this home", [][]byte{own, foreign}, proof.ProblemClaim, 0},
+		{"beside one that was edited", [][]byte{foreign, bytes.Replace(own, []byte(`"seq":6`), []byte(`"seq":5`), 1)}, proof.ProblemClaim, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			data := append(bytes.Join(c.lines, []byte("\n")), '\n')
+			report, err := proof.Verify(t.Context(), dir, proof.Trust{Key: public(t), Anchors: []proof.Outside{{Name: "other", Data: data}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, bad := report.First()
+			if report.OK || !bad || first.Kind != c.want || len(report.Problems) != 1+c.more {
+				t.Errorf("%+v\n%s", first, report)
+			}
+			if changed := strings.Contains(report.String(), "was changed"); changed == first.Anchor() {
+				t.Errorf("changed: %v\n%s", changed, report)
+			}
+		})
+	}
+}
