@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,11 +122,16 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if err != nil {
 		return Finding{"credentials", "fail", err.Error(), "kimbap vault list"}
 	}
+	expired, fix := a.expiredKeys(ctx)
 	if _, half, err := a.keyed(ctx); err == nil && len(half) > 0 {
-		return Finding{"credentials", "warn", "the user name that goes with the key of " + half[0].Name + " is not stored", "kimbap vault set " + half[0].Auth.UsernameRef}
+		lacks := " is not stored"
+		if slices.Contains(expired, half[0].Name) { // its key is good
+			lacks = " has expired"
+		}
+		return Finding{"credentials", "warn", "the user name that goes with the key of " + half[0].Name + lacks, userFix + half[0].Auth.UsernameRef}
 	}
-	if expired := a.expiredKeys(ctx); len(expired) > 0 {
-		return Finding{"credentials", "warn", "the stored key of " + strings.Join(expired, ", ") + " has expired", refusedFix + expired[0]}
+	if len(expired) > 0 {
+		return Finding{"credentials", "warn", "the stored key of " + strings.Join(expired, ", ") + " has expired", fix}
 	}
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}

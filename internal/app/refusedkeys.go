@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ const storedUse = `"credential_used":"` + string(runtime.CredentialStored) + `"`
 // refusedFix is what to do about it.
 const refusedFix = "kimbap link "
 
+// userFix is what to do about the user name that goes with a key: to link stores the key alone.
+const userFix = "kimbap vault set "
+
 // renewFix is what to do about a sign-in that is not renewed: a provider that did not answer is
 // asked again by itself.
 const renewFix = "if that lasts: kimbap link "
@@ -45,19 +49,34 @@ func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
 	})
 }
 
-// expiredKeys are the services whose stored key has expired, by name.
-func (a *App) expiredKeys(ctx context.Context) (names []string) {
+// expiredKeys are the services whose stored key has expired, or the user name that goes with
+// it, by name, and what to do about the first.
+func (a *App) expiredKeys(ctx context.Context) (names []string, fix string) {
 	if a.storeless != nil {
-		return nil
+		return nil, ""
 	}
 	entries, _ := a.vault.List(ctx, a.tenant) // a store that cannot be read shows elsewhere
+	expired := map[string]bool{}
+	for _, e := range entries {
+		expired[e.Name] = e.Expired(a.o.Clock())
+	}
+	fixes := map[string]string{}
 	for _, s := range a.Services().Services() {
-		if s.Auth != nil && slices.ContainsFunc(entries, func(e vault.Entry) bool { return e.Name == s.Auth.Ref && e.Expired(a.o.Clock()) }) {
-			names = append(names, s.Name)
+		if s.Auth == nil {
+			continue
+		}
+		switch key, stored := expired[s.Auth.Ref]; {
+		case key:
+			fixes[s.Name] = refusedFix + s.Name
+		case stored && expired[s.Auth.UsernameRef]:
+			fixes[s.Name] = userFix + s.Auth.UsernameRef
 		}
 	}
-	slices.Sort(names)
-	return names
+	if len(fixes) == 0 {
+		return nil, ""
+	}
+	names = slices.Sorted(maps.Keys(fixes))
+	return names, fixes[names[0]]
 }
 
 // unrenewed are the services whose sign-in gave no new access token when one was last wanted, by

@@ -41,7 +41,7 @@ type Status struct {
 	DistrustFix string            `json:"distrusted_fix,omitempty"`
 	Refused     []string          `json:"refused_keys"` // services that did not accept their stored key when it was last used, today
 	RefusedFix  string            `json:"refused_keys_fix,omitempty"`
-	Expired     []string          `json:"expired_keys,omitempty"` // services whose stored key has expired
+	Expired     []string          `json:"expired_keys,omitempty"` // services whose stored key has expired, or its user name
 	ExpiredFix  string            `json:"expired_keys_fix,omitempty"`
 	Ended       []string          `json:"ended_grants,omitempty"` // services whose OAuth grant is over: its provider has ended it, or nothing renews it
 	EndedFix    string            `json:"ended_grants_fix,omitempty"`
@@ -87,9 +87,7 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if len(s.Refused) > 0 {
 		s.RefusedFix = refusedFix + s.Refused[0]
 	}
-	if s.Expired = a.expiredKeys(ctx); len(s.Expired) > 0 {
-		s.ExpiredFix = refusedFix + s.Expired[0]
-	}
+	s.Expired, s.ExpiredFix = a.expiredKeys(ctx)
 	if s.Ended = a.SignIns().Ended(ctx); len(s.Ended) > 0 {
 		s.EndedFix = refusedFix + s.Ended[0]
 	}

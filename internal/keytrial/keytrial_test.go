@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -24,6 +25,7 @@ func (u users) Credential(_ context.Context, _ runtime.Tenant, auth *runtime.Aut
 func TestTheKeyThatIsTriedGoesNowhereElse(t *testing.T) {
 	stored := users{
 		"name":  {Name: "name", Value: runtime.NewSecret("me"), Authorities: []string{"a.test:443", "c.test:443"}},
+		"past":  {Expired: true},
 		"other": {Name: "other", Value: runtime.NewSecret("old"), Authorities: []string{"a.test:443"}},
 	}
 	v := Unstored{Next: stored, Ref: "key", Value: runtime.NewSecret("new"), Hosts: []string{"a.test:443", "b.test:443"}}
@@ -42,6 +44,9 @@ func TestTheKeyThatIsTriedGoesNowhereElse(t *testing.T) {
 	}
 	if _, err := get(&runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "none"}); err == nil {
 		t.Error("a name that is not stored was none")
+	}
+	if _, err := get(&runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "past"}); err == nil || !strings.Contains(err.Error(), "has expired") {
+		t.Errorf("a name that has expired: %v", err)
 	}
 	if _, err := get(&runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "fails"}); err == nil {
 		t.Error("a name that cannot be opened was none")

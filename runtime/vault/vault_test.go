@@ -147,6 +147,23 @@ func TestASecretIsNotUsedFromItsExpiryOn(t *testing.T) {
 	r.refused(t, "n", runtime.ReasonTampered) // a longer life is an edit
 }
 
+// A user name that has expired is not said to be missing: whoever looks for it finds it.
+func TestAnExpiredUserNameIsToldFromNone(t *testing.T) {
+	r := newRig(t)
+	for name, until := range map[string]time.Time{"key": {}, "user": r.clock.Now().Add(time.Hour)} {
+		if _, err := r.SetUntil(t.Context(), tenant, name, runtime.NewSecret(canary), []string{host}, until); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.clock.Advance(time.Hour)
+	for user, want := range map[string]string{"user": "has expired", "none": "is not"} {
+		_, err := r.Credential(t.Context(), tenant, basic("key", user))
+		if e := runtime.AsError(err); err == nil || !strings.HasSuffix(e.Msg, want) || e.Hint != "kimbap vault set "+user {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+}
+
 func TestSetsSideBySideGetAVersionEach(t *testing.T) {
 	r := newRig(t)
 	var wg sync.WaitGroup
