@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,6 +42,30 @@ func TestAnExpiredUserNameIsSaid(t *testing.T) {
 	for _, f := range k.App.Doctor(t.Context()) {
 		if f.Check == "credentials" && (f.Said != "the user name that goes with the key of calls has expired" || f.Fix != "kimbap vault set calls.sid") {
 			t.Errorf("doctor: %+v", f)
+		}
+	}
+}
+
+// One that has expired cannot be bound anew, and the key is not either then.
+func TestARebindWithAnExpiredUserNameChangesNothing(t *testing.T) {
+	t.Parallel()
+	k := expiredUser(t)
+	_, err := k.App.Rebind(t.Context(), "calls")
+	if e := runtime.AsError(err); err == nil || e.Code != runtime.CodeNoCredential || !strings.Contains(e.Msg, `"calls.sid" has expired`) || e.Hint != "kimbap vault set calls.sid" {
+		t.Errorf("%v", err)
+	}
+	stored, err := k.App.Secrets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stored {
+		if s.Version != 1 || len(s.Hosts) != 1 {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, r := range k.Records(t) {
+		if r.Event == "vault.rebind" {
+			t.Errorf("recorded: %+v", r.Fields)
 		}
 	}
 }

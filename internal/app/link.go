@@ -335,6 +335,10 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 	if service.Auth.Ref == "" {
 		return Linked{}, needsNone(service)
 	}
+	user, err := a.boundUser(ctx, service.Auth)
+	if err != nil {
+		return Linked{}, err
+	}
 	version, hosts, err := a.rebind(ctx, service.Auth.Ref)
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNotFound {
 		return Linked{}, &runtime.Error{
@@ -343,8 +347,8 @@ func (a *App) Rebind(ctx context.Context, name string) (Linked, error) {
 		}
 	}
 	err = runtime.OfService(err, a.tenant, name)
-	if user := service.Auth.UsernameRef; err == nil && user != "" {
-		err = a.rebindUser(ctx, user)
+	if err == nil && user != "" {
+		_, _, err = a.rebind(ctx, user)
 	}
 	return Linked{Service: service.Name, Secret: service.Auth.Ref, Version: version, Hosts: hosts}, err
 }
@@ -358,12 +362,20 @@ func (a *App) rebind(ctx context.Context, ref string) (version int, hosts []stri
 	return version, hosts, err
 }
 
-// rebindUser is rebind of the user name that goes with a key, where one is stored.
-func (a *App) rebindUser(ctx context.Context, ref string) error {
+// boundUser is the user name that is bound together with a key, "" where none is stored. One
+// that has expired cannot be: that is found before the key is bound.
+func (a *App) boundUser(ctx context.Context, auth *runtime.Auth) (string, error) {
 	stored, err := a.vault.List(ctx, a.tenant)
-	if err != nil || !slices.ContainsFunc(stored, func(e vault.Entry) bool { return e.Name == ref }) {
-		return err
+	for _, e := range stored {
+		switch {
+		case e.Name != auth.UsernameRef:
+		case e.Expired(a.o.Clock()):
+			return "", &runtime.Error{
+				Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: fmt.Sprintf("the credential %q has expired", e.Name), Hint: runtime.Command(a.tenant, "vault set "+e.Name),
+			}
+		default:
+			return e.Name, nil
+		}
 	}
-	_, _, err = a.rebind(ctx, ref)
-	return err
+	return "", err
 }
