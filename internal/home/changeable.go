@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Changeable reports whether a program of this user that does not see the home can change a
@@ -14,8 +15,9 @@ func (f Folder) Changeable(path string) (found bool) {
 	if err != nil {
 		return false
 	}
-	names := passed(path)
-	switch real, there := reached(path); {
+	links, real, there := followed(path)
+	names := append([]string{path}, links...)
+	switch {
 	case !there && !LiesIn(real, home) && changeable(real):
 		return true
 	case there && real != path:
@@ -36,56 +38,43 @@ func (f Folder) Changeable(path string) (found bool) {
 	return found
 }
 
-// passed are the names that a path leads over, each with one link less: who can replace a link on
-// the way replaces what it leads to.
-func passed(path string) []string {
-	names := []string{path}
-	for range mostLinks {
-		link := ""
-		for at, below := path, ""; at != below; at, below = filepath.Dir(at), at {
-			if _, err := os.Readlink(at); err == nil {
-				link = at // the first of the path is found last
-			}
-		}
-		to, err := os.Readlink(link)
-		if err != nil {
-			break
-		}
-		rest, err := filepath.Rel(link, path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(link), to)
-		}
-		path = filepath.Join(to, rest)
-		names = append(names, path)
-	}
-	return names
-}
-
-// mostLinks is how many links and missing names of one path are followed.
+// mostLinks is how many links of one path are followed.
 const mostLinks = 255
 
-// reached is what a path leads to, or, where that is not there, the nearest folder that is.
-func reached(path string) (real string, there bool) {
-	there = true
-	for range mostLinks {
-		real, err := filepath.EvalSymlinks(path)
-		if err == nil {
-			return real, there
+// followed goes a path's way as the system does, one name after the other, since what is above
+// a link is not what is above the place that it leads to. It returns the links on the way, each
+// where it lies: who can replace one replaces what it leads to. The end is what the path leads
+// to, or, where that is not there, the nearest folder that is.
+func followed(path string) (links []string, end string, there bool) {
+	end, names := named(path)
+	for len(names) > 0 {
+		at := filepath.Join(end, names[0])
+		if _, err := os.Lstat(at); err != nil || len(links) == mostLinks {
+			return links, end, false
 		}
-		to, err := os.Readlink(path)
-		switch {
-		case err != nil:
-			path, there = filepath.Dir(path), false
-		case filepath.IsAbs(to):
-			path = to
-		default:
-			path = filepath.Join(filepath.Dir(path), to)
+		names = names[1:]
+		to, err := os.Readlink(at)
+		if err != nil {
+			end = at
+			continue
 		}
+		links = append(links, at)
+		root, more := named(to)
+		if root != "" {
+			end = root
+		}
+		names = append(more, names...)
 	}
-	return path, false
+	return links, end, true
+}
+
+// named takes a path apart: its root, "" where it is relative, and its names.
+func named(path string) (root string, names []string) {
+	root = filepath.VolumeName(path)
+	if filepath.IsAbs(path) {
+		root += string(filepath.Separator)
+	}
+	return root, strings.FieldsFunc(path[len(root):], func(c rune) bool { return c < 0x80 && os.IsPathSeparator(uint8(c)) })
 }
 
 // LiesIn reports whether a path is a folder or in it.

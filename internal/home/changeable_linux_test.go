@@ -52,11 +52,15 @@ func TestWhatAProgramOfTheUserCanChange(t *testing.T) {
 	own, inside := in("repo/policy.yaml"), in("home/policy.yaml")
 	middle := link("repo/middle", "/etc/passwd") // a program can replace what a link on the way leads to
 	folder := link("repo/etc", "/etc")
+	deep := filepath.Dir(in("repo/deep/file"))
+	link("repo/deep/usr", "/usr") // what is above a link's text is not what is above what it leads to
+	link("home/deep", deep)
 	for path, want := range map[string]bool{
 		own: true, filepath.Dir(own): true, inside: false, link("home/led", own): true, link("led", inside): true,
 		"/etc/passwd": false, "/etc": false, link("away", "/etc/passwd"): true, link("home/away", "/etc/passwd"): false,
 		filepath.Join(dir, "none"): true, filepath.Join(dir, "repo/none/none"): true, link("home/nowhere", filepath.Join(dir, "none")): true,
 		link("home/over", middle): true, link("home/over-folder", filepath.Join(folder, "passwd")): true,
+		link("home/dots", deep+"/usr/../etc/passwd"): true, link("home/dots-none", "deep/../none"): true,
 		filepath.Join(dir, "home/none"): false, "/etc/none": false, "/etc/none/none": false, link("home/none-away", "/etc/none"): false,
 	} {
 		if got := f.Changeable(path); got != want {
