@@ -164,7 +164,10 @@ func (d *definition) credential(a *runtime.Auth) {
 func (d *definition) http(s *runtime.HTTPSpec) {
 	d.text(s.BaseURL, s.Method, s.Path, s.BodyType, s.Filter)
 	d.texts(s.Authorities)
-	d.texts(s.Methods)
+	if len(s.Methods) > 0 { // what it is not stays as it was
+		d.text("methods")
+		d.texts(s.Methods)
+	}
 	d.flags(s.AllowHTTP, s.Push)
 	d.number(s.Segment)
 	d.pairs(s.PathParams)

@@ -142,6 +142,22 @@ func TestTheDigestIsOverEveryField(t *testing.T) {
 	}
 }
 
+// A yes holds for as long as the definition does: a field that came later leaves the digest of
+// definitions without it as it was. Where this one has to change, every yes ends.
+func TestADefinitionKeepsItsDigestWhenFieldsAreAdded(t *testing.T) {
+	a := &runtime.Action{
+		Ref: "notes.get-note", Service: "notes", Name: "get-note", Risk: runtime.RiskLow,
+		Params: []runtime.Param{{Name: "id", Type: "string", In: "path", Required: true}},
+		Auth:   &runtime.Auth{Type: runtime.AuthBearer, Ref: "notes.token"},
+		HTTP:   &runtime.HTTPSpec{BaseURL: "https://notes.test", Method: "GET", Path: "/notes/{id}", Authorities: []string{"notes.test:443"}},
+	}
+	routes := []classifier.Route{{Action: "notes.get-note", Service: "notes", Path: "/notes/{id}", Authorities: a.HTTP.Authorities, Methods: []string{"GET"}}}
+	const want = "c32eec88849bff386b0147672a38d9cda260738cd247c05336a4c4b9df786f79"
+	if got := (&definition{}).digest(a, routes); got != want {
+		t.Errorf("the digest is %s, was %s", got, want)
+	}
+}
+
 // The segment of the credential is counted in the target, with base_url's path.
 func TestTheSegmentOfTheCredentialIsCountedFromTheTarget(t *testing.T) {
 	for base, want := range map[string][]int{"https://b.test": {1, 2, 0}, "https://b.test/": {1, 2, 0}, "https://b.test/v1/x": {3, 4, 0}} {
