@@ -43,7 +43,7 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 // is not written.
 func (a *App) AddRule(ctx context.Context, rule, name string) error {
 	rules := a.rules()
-	if err := rules.AreThere(a.tenant); err != nil { // a file of this rule alone would lift all others
+	if err := rules.AreThere(a.tenant); err != nil {
 		return err
 	}
 	file, err := rules.Writable(a.tenant)
@@ -51,7 +51,7 @@ func (a *App) AddRule(ctx context.Context, rule, name string) error {
 		return err
 	}
 	before, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && (rules.Needed(a.tenant) || !errors.Is(err, fs.ErrNotExist)) { // a file of this rule alone would lift all others
 		return byHand(file, rule, err)
 	}
 	after, err := graft.Insert(before, rule, name)

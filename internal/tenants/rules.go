@@ -74,9 +74,8 @@ func (r Rules) Read(actions policy.Actions) (policy.Set, Faults) {
 	return set, wrong
 }
 
-// read loads a tenant's policy. That of a tenant that was made must be there, and so must the
-// one that policy.path names: one that was moved away, or not mounted, is no default, which may
-// allow more than it did.
+// read loads a tenant's policy. One that is needed and was moved away, or not mounted, is no
+// default, which may allow more than it did; one look decides that, since it may come and go.
 func (r Rules) read(t runtime.Tenant, actions policy.Actions) (*policy.Policy, error) {
 	path := r.File(t)
 	for _, name := range policy.Names(path) {
@@ -87,14 +86,17 @@ func (r Rules) read(t runtime.Tenant, actions policy.Actions) (*policy.Policy, e
 			return nil, err
 		}
 	}
-	if err := r.AreThere(t); err != nil {
-		return nil, err
+	p, err := policy.Existing(path, actions)
+	if err == nil {
+		return r.Narrowed(p), nil
 	}
-	p, err := policy.Load(path, actions)
-	if err != nil {
-		return nil, runtime.Invalid(err, "correct the file; see what is in force with: kimbap status")
+	if lost := r.AreThere(t); lost != nil {
+		return nil, lost
 	}
-	return r.Narrowed(p), nil
+	if errors.Is(err, fs.ErrNotExist) && !r.Needed(t) {
+		return r.Narrowed(policy.Default()), nil
+	}
+	return nil, runtime.Invalid(err, "correct the file; see what is in force with: kimbap status")
 }
 
 // Narrowed is a policy as the configuration has it for hosts that have no service.
@@ -105,10 +107,14 @@ func (r Rules) Narrowed(p *policy.Policy) *policy.Policy {
 	return p
 }
 
+// Needed reports whether a tenant's rules must be there: those of one that was made, and those
+// that policy.path names. Without it the home's own file may be missing.
+func (r Rules) Needed(t runtime.Tenant) bool { return t != runtime.DefaultTenant || r.Path != "" }
+
 // AreThere refuses a tenant that was made and has lost its rules, and a policy.path that leads
-// to nothing. Without one the home's own file may be missing.
+// to nothing.
 func (r Rules) AreThere(t runtime.Tenant) error {
-	if t == runtime.DefaultTenant && r.Path == "" {
+	if !r.Needed(t) {
 		return nil
 	}
 	path := r.File(t)

@@ -147,6 +147,43 @@ func TestAPolicyThatTheConfigurationNamesMustBeThere(t *testing.T) {
 	}
 }
 
+// While such a policy is put in its place anew, as by git, it is now and then not there: what is
+// read then is a fault as well, however short it is.
+func TestAPolicyThatIsReplacedIsNeverTheDefault(t *testing.T) {
+	r := tenants.Rules{Folders: folders(t), UID: os.Getuid(), Path: filepath.Join(t.TempDir(), "rules.yaml")}
+	text := []byte("version: 1\nrules: [{name: none, match: {}, then: deny}]\n")
+	if err := os.WriteFile(r.Path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, faults := r.Read(nil)
+	if len(faults) > 0 {
+		t.Fatal(faults.Err())
+	}
+	want := set[runtime.DefaultTenant].Digest()
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for other := r.Path + ".new"; ; {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if os.WriteFile(other, text, 0o600) != nil || os.Remove(r.Path) != nil || os.Rename(other, r.Path) != nil {
+				return
+			}
+		}
+	}()
+	defer func() { close(end); <-ended }()
+	for range 5000 {
+		set, faults := r.Read(nil)
+		p := set[runtime.DefaultTenant]
+		if (p == nil) != (len(faults) == 1) || p != nil && p.Digest() != want {
+			t.Fatalf("another policy is in force: %v", faults)
+		}
+	}
+}
+
 // What is written is what a link leads to, and not the link.
 func TestALinkToRulesStays(t *testing.T) {
 	r := tenants.Rules{Folders: made(t), UID: os.Getuid()}

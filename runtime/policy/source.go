@@ -24,10 +24,16 @@ type File struct {
 // is [Default]; one that cannot be read or parsed is an error, [Problems] in the
 // latter case.
 func Load(path string, actions Actions) (*Policy, error) {
-	files, err := Read(path)
+	p, err := Existing(path, actions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Default(), nil
 	}
+	return p, err
+}
+
+// Existing is [Load] for a policy that must be there: a path that is not is [fs.ErrNotExist].
+func Existing(path string, actions Actions) (*Policy, error) {
+	files, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
