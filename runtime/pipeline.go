@@ -72,6 +72,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if rec.Principal, err = p.o.Identity.Identify(ctx, req.Caller); err != nil {
 		return at(StageIdentify, err)
 	}
+	req.Tenant = rec.Principal.Tenant
 	if req.Refusal != nil {
 		return req.Refusal
 	}

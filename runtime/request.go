@@ -73,6 +73,9 @@ type Request struct {
 	// nothing of a caller's.
 	Followed bool
 
+	// Tenant is set by Do: that of the caller, for what is said of the answer. No stage asks it.
+	Tenant Tenant
+
 	// Sent is set by Do before it returns: something of the request may have reached an
 	// upstream. False says for certain that nothing has.
 	Sent bool

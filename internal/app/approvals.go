@@ -303,7 +303,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	if err := a.pipeline.Do(ctx, req, out); err != nil {
 		return action, held.Args, err
 	}
-	out.RequestID = req.ID
+	out.Of(req)
 	return action, held.Args, out.Decode()
 }
 

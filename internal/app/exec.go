@@ -111,7 +111,8 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 		out.Err = runtime.AsError(err)
 		return out
 	}
-	out.Status, answer.RequestID = answer.Status, req.ID
+	out.Status = answer.Status
+	answer.Of(req)
 	if err = answer.Decode(); err != nil {
 		out.Err = runtime.AsError(err)
 		return out

@@ -30,8 +30,12 @@ type Answer struct {
 	Room   func() error // asked before more than Free of it is kept, again and again; nil: it may be
 	Free   int          // bytes
 
-	RequestID string // of the request that it answers; "" where nobody says
+	RequestID string         // of the request that it answers; "" where nobody says
+	Tenant    runtime.Tenant // of who asked; "" where nobody says
 }
+
+// Of notes which request it answers, and whose, as Do has set it.
+func (a *Answer) Of(req *runtime.Request) { a.RequestID, a.Tenant = req.ID, req.Tenant }
 
 // Informational drops 1xx answers: nobody waits for them here.
 func (a *Answer) Informational(int, http.Header) error { return nil }
@@ -173,7 +177,7 @@ func (a Actions) UpstreamError(action *runtime.Action, args runtime.Args, answer
 	}
 	switch {
 	case answer.Status == http.StatusUnauthorized:
-		e.Hint = "kimbap link " + action.Service
+		e.Hint = runtime.Command(answer.Tenant, "link "+action.Service)
 	case e.Code == runtime.CodeRateLimited:
 		a.later(e, answer.Header)
 	}

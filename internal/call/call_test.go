@@ -30,6 +30,19 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// A key that is not accepted is that of the tenant who asked: so is the one to store in its place.
+func TestAKeyThatIsNotAcceptedIsOfWhoAsked(t *testing.T) {
+	t.Parallel()
+	for of, want := range map[runtime.Tenant]string{"": "kimbap link notes", runtime.DefaultTenant: "kimbap link notes", "acme": "kimbap --tenant acme link notes"} {
+		answer := &Answer{Status: http.StatusUnauthorized}
+		answer.Of(&runtime.Request{ID: "req_1", Tenant: of})
+		e := runtime.AsError(Actions{}.UpstreamError(&runtime.Action{Service: "notes"}, nil, answer))
+		if e.Hint != want || e.RequestID != "req_1" {
+			t.Errorf("%q: %+v", of, e)
+		}
+	}
+}
+
 func TestTheNextPageOfALink(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

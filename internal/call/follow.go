@@ -79,7 +79,7 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 		if err := p.Do(ctx, s.req, answer); err != nil {
 			return nil, s, err
 		}
-		answer.RequestID = s.req.ID
+		answer.Of(s.req)
 		if err := answer.Decode(); err != nil {
 			return nil, s, err
 		}

@@ -48,7 +48,7 @@ func (u Unstored) Credential(ctx context.Context, tenant runtime.Tenant, auth *r
 	}
 	user, err := u.Next.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: auth.UsernameRef})
 	if err == nil && !user.Found() {
-		return runtime.Credential{}, vault.NoUsername(auth, user.Expired)
+		return runtime.Credential{}, vault.NoUsername(tenant, auth, user.Expired)
 	}
 	c.Username = user.Value
 	c.Authorities = slices.DeleteFunc(slices.Clone(u.Hosts), func(h string) bool { return !user.Allows(h) })

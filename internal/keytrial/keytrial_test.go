@@ -45,6 +45,10 @@ func TestTheKeyThatIsTriedGoesNowhereElse(t *testing.T) {
 	if _, err := get(&runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "none"}); err == nil {
 		t.Error("a name that is not stored was none")
 	}
+	_, err = v.Credential(t.Context(), "acme", &runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "none"})
+	if hint := runtime.AsError(err).Hint; hint != "kimbap --tenant acme vault set none" {
+		t.Errorf("hint %q", hint)
+	}
 	if _, err := get(&runtime.Auth{Type: runtime.AuthBasic, Ref: "key", UsernameRef: "past"}); err == nil || !strings.Contains(err.Error(), "has expired") {
 		t.Errorf("a name that has expired: %v", err)
 	}

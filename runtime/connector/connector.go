@@ -92,7 +92,7 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	if IsGrant(cred.Username) {
 		return runtime.Credential{}, &runtime.Error{
 			Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "a user name is stored as an OAuth grant",
-			Hint: "kimbap vault set " + auth.UsernameRef,
+			Hint: runtime.Command(tenant, "vault set "+auth.UsernameRef),
 		}
 	}
 	if !IsGrant(cred.Value) {
@@ -118,7 +118,7 @@ func (c *Connector) grant(at place, cred runtime.Credential) (*Grant, error) {
 	if err != nil {
 		return nil, &runtime.Error{
 			Code: runtime.CodeNoCredential, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-			Msg: "the stored OAuth grant cannot be read", Hint: "sign in anew with kimbap link", Err: err,
+			Msg: "the stored OAuth grant cannot be read", Hint: "the owner of this kimbap signs in anew: kimbap link SERVICE", Err: err,
 		}
 	}
 	for _, part := range g.secrets() {

@@ -53,6 +53,34 @@ func TestAGrantIsNeverTheCredential(t *testing.T) {
 	}
 }
 
+// paired is a shelf whose every key has a user name.
+type paired struct {
+	*shelf
+	user runtime.Secret
+}
+
+func (p paired) Credential(ctx context.Context, of runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
+	c, err := p.shelf.Credential(ctx, of, auth)
+	c.Username = p.user
+	return c, err
+}
+
+// A grant in the place of a user name goes nowhere either, and the fix names the tenant whose it is.
+func TestAGrantIsNoUserName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	o := r.Connector.o
+	o.Vault = paired{r.s, r.s.values["google.token"]}
+	c, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cred, err := c.Credential(t.Context(), "acme", &runtime.Auth{Type: runtime.AuthBasic, Ref: "google.token", UsernameRef: "google.user"})
+	if hint := runtime.AsError(err).Hint; cred.Found() || hint != "kimbap --tenant acme vault set google.user" {
+		t.Errorf("%v, hint %q", err, hint)
+	}
+}
+
 // A grant of a later form, or one that was written by hand or is damaged, goes nowhere: what
 // kimbap cannot read it does not send.
 func TestAGrantThatCannotBeReadGoesNowhere(t *testing.T) {
@@ -68,6 +96,9 @@ func TestAGrantThatCannotBeReadGoesNowhere(t *testing.T) {
 			cred, err := v.Credential(t.Context(), "default", &runtime.Auth{Type: runtime.AuthQuery, Ref: "google.token"})
 			if err == nil || cred.Found() || strings.Contains(err.Error(), "refresh-token") {
 				t.Errorf("%s: %q is sent: %v", name, text, err)
+			}
+			if hint := runtime.AsError(runtime.OfService(err, "acme", "mail")).Hint; !strings.HasSuffix(hint, ": kimbap --tenant acme link mail") {
+				t.Errorf("%s: %q: hint %q", name, text, hint)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *run
 		return runtime.Credential{}, err
 	}
 	if !user.Found() {
-		return runtime.Credential{}, NoUsername(auth, user.Expired)
+		return runtime.Credential{}, NoUsername(tenant, auth, user.Expired)
 	}
 	c.Username = user.Value
 	c.Authorities = slices.DeleteFunc(slices.Clone(c.Authorities), func(a string) bool { return !user.Allows(a) })
@@ -53,7 +53,7 @@ func (v *Vault) Credential(ctx context.Context, tenant runtime.Tenant, auth *run
 
 // NoUsername is the error of a password without the user name that goes with it, or with one
 // that has expired.
-func NoUsername(auth *runtime.Auth, expired bool) error {
+func NoUsername(of runtime.Tenant, auth *runtime.Auth, expired bool) error {
 	lacks := "is not"
 	if expired {
 		lacks = "has expired"
@@ -61,7 +61,7 @@ func NoUsername(auth *runtime.Auth, expired bool) error {
 	return &runtime.Error{
 		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential,
 		Msg:  fmt.Sprintf("the credential %q is stored, but the user name %q that goes with it %s", auth.Ref, auth.UsernameRef, lacks),
-		Hint: "kimbap vault set " + auth.UsernameRef,
+		Hint: runtime.Command(of, "vault set "+auth.UsernameRef),
 	}
 }
 

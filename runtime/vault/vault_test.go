@@ -67,6 +67,11 @@ func TestBasicWithUserName(t *testing.T) {
 	if c.Found() {
 		t.Error("a password went out without its user name")
 	}
+	r.set(t, "acme", "jira.token", canary, "a.example:443")
+	_, err = r.Credential(t.Context(), "acme", auth)
+	if hint := runtime.AsError(err).Hint; hint != "kimbap --tenant acme vault set jira.user" {
+		t.Errorf("the fix for another tenant: %q", hint)
+	}
 	if c, err := r.Credential(t.Context(), "b", auth); err != nil || c.Found() {
 		t.Errorf("nothing is stored: %v %v", c, err)
 	}
