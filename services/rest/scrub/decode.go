@@ -57,8 +57,10 @@ func DecoderOf(coding string) Decoder {
 	return nil
 }
 
-// SearcherOf is [DecoderOf] for a body that is searched for what a client could make of it. What
-// a length or a sum says of it is no reason to end: clients have the text before they see it.
+// SearcherOf is [DecoderOf] for a body that is searched for what a client could make of it. In
+// zstd what a length or a sum says of it is no reason to end: clients have the text before they
+// see it. A length that stands for the window ends it even so, where a block is larger, and in gzip
+// a wrong sum does, behind the text that it is of: members that follow are not searched.
 func SearcherOf(coding string) Decoder {
 	if coding == "zstd" {
 		return unzstdLoosely
