@@ -156,9 +156,9 @@ func (a *App) order(ctx context.Context, length time.Duration) error {
 	return nil
 }
 
-// revokeRuns ends every token of a run, of all tenants, also of those that only another home has
-// that shares the store, recorded one by one, and returns how many of them were valid. One that has expired is ended too: its run may have slept,
-// and would make it good again.
+// revokeRuns ends every token of a run, of all tenants, also of those that only another home
+// has that shares the store, recorded one by one, and returns how many of them were valid. One
+// that has expired is ended too: its run may have slept, and would make it good again.
 func (a *App) revokeRuns(ctx context.Context) (n int, err error) {
 	tokens, err := a.identity.Runs(ctx)
 	if err != nil {
