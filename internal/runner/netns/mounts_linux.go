@@ -51,7 +51,7 @@ func Cover(place *os.File) error {
 	if info.IsDir() {
 		source, kind, flags, data = "kimbap", "tmpfs", noFiles, "size=4k,mode=0500"
 	}
-	if err := unix.Mount(source, fmt.Sprintf("/proc/self/fd/%d", place.Fd()), kind, flags, data); err != nil {
+	if err := unix.Mount(source, handle(place), kind, flags, data); err != nil {
 		return fmt.Errorf("cover %s: %w", place.Name(), err)
 	}
 	return nil
@@ -110,7 +110,7 @@ type shown struct {
 }
 
 func (m MountTable) again(place *os.File) (out []shown, err error) {
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", place.Fd()))
+	path, err := os.Readlink(handle(place))
 	if err != nil {
 		return nil, err
 	}

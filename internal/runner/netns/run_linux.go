@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,7 +52,7 @@ func (m MountTable) clearRun(folders, sockets []string) error {
 		return err
 	}
 	for _, name := range kept {
-		if err := keep(fmt.Sprintf("/proc/self/fd/%d/%s", old.Fd(), name), filepath.Join(runFolder, name)); err != nil {
+		if err := keep(handle(old)+"/"+name, filepath.Join(runFolder, name)); err != nil {
 			return err
 		}
 	}

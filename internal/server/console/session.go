@@ -156,8 +156,8 @@ func (c *Console) cookieName() string {
 	return "kimbap-console"
 }
 
-// cookie is what a browser is given to hold, for as long as its window is open: what it is told to hold
-// for a time it writes to its disk. With an empty value it is taken from it.
+// cookie is what a browser is given to hold, for as long as its window is open: what it is told
+// to hold for a time it writes to its disk. With an empty value it is taken from it.
 func (c *Console) cookie(value string) *http.Cookie {
 	k := &http.Cookie{Name: c.cookieName(), Value: value, Path: c.o.Base, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 	if c.o.Secure {
