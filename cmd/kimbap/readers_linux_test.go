@@ -70,12 +70,7 @@ func TestWhatServesOutlivesItsReader(t *testing.T) {
 		check(t, err)
 		check(t, cmd.Start())
 		defer func() { _ = cmd.Process.Kill() }()
-		address := ""
-		for said := bufio.NewReader(stderr); address == ""; {
-			line, err := said.ReadString('\n')
-			check(t, err)
-			_, address, _ = strings.Cut(strings.TrimSpace(line), "http://")
-		}
+		address := listening(t, bufio.NewReader(stderr))
 		check(t, stderr.Close())
 		client, err := net.Dial("tcp", address)
 		check(t, err)
@@ -106,8 +101,7 @@ func TestAnMCPServerOutlivesItsReader(t *testing.T) {
 	}))
 	defer upstream.Close()
 	r := newDaemonRig(t)
-	address := strings.TrimPrefix(upstream.URL, "http://")
-	check(t, os.WriteFile(filepath.Join(r.home, "config.yaml"), fmt.Appendf(nil, "upstream: {resolve: {\"slow.test:80\": %q}}\n", address), 0o600))
+	slowAt(t, r.home, strings.TrimPrefix(upstream.URL, "http://"))
 	check(t, os.WriteFile(filepath.Join(r.dir, "slow.yaml"), []byte(`name: slow
 version: 1.0.0
 base_url: http://slow.test

@@ -40,7 +40,7 @@ func TestACommandEndsAsTheSignalSays(t *testing.T) {
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")
 	check(t, os.Mkdir(home, 0o700))
-	check(t, os.WriteFile(filepath.Join(home, "config.yaml"), fmt.Appendf(nil, "upstream: {resolve: {\"slow.test:80\": %q}}\n", silent.Addr()), 0o600))
+	slowAt(t, home, silent.Addr().String())
 	check(t, os.WriteFile(filepath.Join(dir, "slow.yaml"), []byte(`name: slow
 version: 1.0.0
 base_url: http://slow.test

@@ -55,12 +55,8 @@ actions:
 	check(t, err)
 	check(t, proxy.Start())
 	t.Cleanup(func() { _ = proxy.Process.Kill(); _ = proxy.Wait() })
-	lines, address := bufio.NewReader(said), ""
-	for address == "" {
-		line, err := lines.ReadString('\n')
-		check(t, err)
-		_, address, _ = strings.Cut(strings.TrimSpace(line), "listening on http://")
-	}
+	lines := bufio.NewReader(said)
+	address := listening(t, lines)
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	const cut = "none, it was cut off"              // as all are that are under way when they lose their right
 	ask := func(token, path string) func() string { // which waits for the answer
