@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,8 +118,12 @@ func TestStopTwiceAtOnceIsNow(t *testing.T) {
 // is under way ends.
 func TestOneSignalTwiceIsOneStop(t *testing.T) {
 	proxy := busyProxy(t)
-	check(t, proxy.Process.Signal(syscall.SIGTERM))
-	check(t, proxy.Process.Signal(syscall.SIGTERM))
+	for tries := 1; !twice(t, proxy.Process); tries++ { // on a busy machine the second came too late to be the same
+		if tries == 20 {
+			t.Fatal("no two signals at once")
+		}
+		proxy = busyProxy(t)
+	}
 	_, err := io.WriteString(proxy.upstream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	check(t, err)
 	if answer, err := http.ReadResponse(bufio.NewReader(proxy.client), nil); err != nil || answer.StatusCode != http.StatusOK {
@@ -126,4 +131,22 @@ func TestOneSignalTwiceIsOneStop(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, proxy.said)
 	check(t, proxy.Wait())
+}
+
+// twice sends a process SIGTERM, and again once the first has come, since the system makes one of
+// two that wait. It reports whether that was soon enough.
+func twice(t *testing.T, p *os.Process) bool {
+	t.Helper()
+	begun := time.Now()
+	check(t, p.Signal(syscall.SIGTERM))
+	for waits := uint64(1); waits != 0; {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid))
+		check(t, err)
+		_, pending, _ := strings.Cut(string(status), "ShdPnd:\t")
+		waits, err = strconv.ParseUint(pending[:strings.IndexByte(pending, '\n')], 16, 64)
+		check(t, err)
+		waits &= 1 << (syscall.SIGTERM - 1)
+	}
+	check(t, p.Signal(syscall.SIGTERM))
+	return time.Since(begun) < sameAgain/2
 }
