@@ -12,20 +12,20 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
-// unsaved is a grant that could not be stored in the place of a value. It stays in use here:
-// what it replaces may be worth nothing any more.
+// unsaved is a grant that is not stored yet. It stays in use here: what it replaces may be
+// worth nothing any more.
 type unsaved struct {
 	grant *Grant
-	was   runtime.Secret
-	again time.Time // when it is tried again
+	was   []runtime.Secret // the values whose place it may take
+	again time.Time        // when it is tried again
 }
 
-// held is a grant that could not be stored in the place of what is stored, nil for none. It
-// is tried again now and then, unless somebody has stored another one.
+// held is a grant that is not stored yet, nil for none. It is tried again now and then, unless
+// somebody has stored another one.
 func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *Grant {
 	c.mu.Lock()
 	u, ok := c.unsaved[at]
-	if ok && !u.was.Equal(stored) {
+	if ok && !slices.ContainsFunc(u.was, stored.Equal) {
 		delete(c.unsaved, at)
 		ok = false
 	}
@@ -39,32 +39,61 @@ func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *
 		return nil
 	}
 	if again {
-		c.keep(ctx, at, u.grant, u.was)
+		c.keep(ctx, at, u)
 	}
 	return u.grant
 }
 
-// keep stores a grant in the place of the value that it was made of, and of no other: what a
-// person has stored meanwhile stays.
-func (c *Connector) keep(ctx context.Context, at place, g *Grant, was runtime.Secret) (kept bool) {
-	value, err := g.Seal()
-	if err == nil {
-		err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value)
+// replace has a grant stored in the place of what was stored, or of the grant that it was made
+// of: that may not have been stored yet, and a request beside this one may be about to.
+func (c *Connector) replace(ctx context.Context, at place, next, of *Grant, stored runtime.Secret) (kept bool) {
+	u := unsaved{next, []runtime.Secret{stored}, c.o.Clock().Add(firstPause)}
+	if value, err := of.Seal(); err == nil && !value.Equal(stored) {
+		u.was = append(u.was, value)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.unsaved, at)
+	c.unsaved[at] = u
+	c.mu.Unlock()
+	return c.keep(ctx, at, u)
+}
+
+// keep tries to store a grant, in the place of no value but those that it may replace: what a
+// person has stored meanwhile stays. A later grant that waits to be stored goes on waiting.
+func (c *Connector) keep(ctx context.Context, at place, u unsaved) (kept bool) {
+	err := c.put(ctx, at, u)
 	kept = err == nil || errors.Is(err, vault.ErrReplaced)
-	if !kept {
-		c.unsaved[at] = unsaved{g, was, c.o.Clock().Add(firstPause)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unsaved[at].grant != u.grant {
+		return kept
+	}
+	if kept {
+		delete(c.unsaved, at)
+	} else {
+		u.again = c.o.Clock().Add(firstPause)
+		c.unsaved[at] = u
 	}
 	return kept
+}
+
+// put stores a grant where one of the values that it may replace is stored.
+func (c *Connector) put(ctx context.Context, at place, u unsaved) error {
+	value, err := u.grant.Seal()
+	if err != nil {
+		return err
+	}
+	for _, was := range u.was {
+		if err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value); !errors.Is(err, vault.ErrReplaced) {
+			return err
+		}
+	}
+	return err
 }
 
 // insist tries to store what could not be stored some more times, and keeps other processes
 // from this grant meanwhile: what they would read is a refresh token that was used, for which a
 // provider may end all of the grant (RFC 9700 section 4.14.2).
-func (c *Connector) insist(ctx context.Context, at place, was runtime.Secret, unlock func()) {
+func (c *Connector) insist(ctx context.Context, at place, unlock func()) {
 	defer c.running.Done()
 	defer unlock()
 	for end := time.After(firstPause); ; {
@@ -73,7 +102,7 @@ func (c *Connector) insist(ctx context.Context, at place, was runtime.Secret, un
 			return
 		case <-time.After(firstPause / 20):
 		}
-		if u, ok := c.waiting()[at]; !ok || !u.was.Equal(was) || c.keep(ctx, at, u.grant, was) {
+		if u, ok := c.waiting()[at]; !ok || c.keep(ctx, at, u) {
 			return
 		}
 	}
@@ -119,7 +148,7 @@ func (c *Connector) Close(ctx context.Context) error {
 			return nil
 		}
 		for at, u := range left {
-			c.keep(ctx, at, u.grant, u.was)
+			c.keep(ctx, at, u)
 		}
 		select {
 		case <-time.After(ending / 20):

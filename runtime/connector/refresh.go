@@ -151,7 +151,7 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	got, kept, err := c.ask(ctx, at, g, cred)
 	if !kept {
 		c.running.Add(1)
-		go c.insist(ctx, at, cred.Value, unlock)
+		go c.insist(ctx, at, unlock)
 		unlock = func() {}
 	}
 	return got, err
@@ -178,7 +178,7 @@ func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Cr
 	for _, part := range next.secrets() {
 		c.o.Keeper.Hide(part)
 	}
-	return c.lent(at, cred, next), c.keep(ctx, at, next, cred.Value), nil
+	return c.lent(at, cred, next), c.replace(ctx, at, next, g, cred.Value), nil
 }
 
 // newest is the grant as it is stored now, whoever has stored it, or one that waits to be.
@@ -208,7 +208,7 @@ func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Sec
 	if err := c.o.Note(ctx, at.tenant, EventOver, at.name, ended.Over); err != nil {
 		return err
 	}
-	c.keep(ctx, at, &ended, was)
+	c.replace(ctx, at, &ended, g, was)
 	return over(at.name, &ended)
 }
 

@@ -1,0 +1,147 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
+
+// laden is a rig whose renewed grant could not be stored and has aged since: it is shown to the
+// provider next, and the store takes values again only from here on.
+func laden(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.s.fill(true)
+	r.now.Advance(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	r.running.Wait()
+	r.now.Advance(2 * time.Hour)
+	at := place{"default", "google.token"}
+	r.keep(t.Context(), at, r.waiting()[at]) // which was just tried, so that it waits for its next turn
+	return r
+}
+
+// meanwhile has something happen while the provider has a question, which it then answers.
+func (p *provider) meanwhile(happens func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.instead = func(w http.ResponseWriter, r *http.Request) {
+		p.itself()
+		happens()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.n++
+		p.refresh = fmt.Sprintf("refresh-token-%d", p.n)
+		fmt.Fprintf(w, `{"access_token":"access-token-%d","refresh_token":%q,"expires_in":3600}`, p.n, p.refresh)
+	}
+}
+
+// beside is a request whose caller has left already: it stores what waits, and waits for no
+// renewal.
+func (r *rig) beside(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	_, _ = r.Credential(ctx, "default", asBearer)
+}
+
+// lasts checks that what the provider gave last is stored, or will be, by renewing it once more.
+func (r *rig) lasts(t *testing.T, refresh, next string) {
+	t.Helper()
+	r.s.fill(false)
+	r.now.Advance(firstPause)
+	r.beside(t)
+	if g := r.s.stored(t); g.RefreshToken != refresh || len(r.waiting()) > 0 {
+		t.Errorf("the provider's last refresh token is nowhere: %s is stored", g.RefreshToken)
+	}
+	r.now.Advance(2 * time.Hour)
+	r.uses(t, next)
+}
+
+// A renewed grant takes the place of the one that it was made of, also where this process could
+// not store that one and has come to do so meanwhile: what is stored then was used.
+func TestARenewalOfWhatIsStoredMeanwhile(t *testing.T) {
+	t.Parallel()
+	t.Run("by the renewal itself", func(t *testing.T) {
+		t.Parallel()
+		r := laden(t)
+		lock := r.o.Lock
+		r.o.Lock = func(ctx context.Context, tenant runtime.Tenant, name string) (func(), error) {
+			r.now.Advance(firstPause) // that another process had it for
+			r.s.fill(false)
+			return lock(ctx, tenant, name)
+		}
+		r.uses(t, "access-token-2")
+		r.lasts(t, "refresh-token-2", "access-token-3")
+	})
+	t.Run("by a request beside it", func(t *testing.T) {
+		t.Parallel()
+		r := laden(t)
+		r.p.meanwhile(func() {
+			r.now.Advance(firstPause)
+			r.s.fill(false)
+			r.beside(t)
+		})
+		r.uses(t, "access-token-2")
+		r.lasts(t, "refresh-token-2", "access-token-3")
+	})
+}
+
+// slow is a shelf on which one value is stored as a test tells, however long that takes.
+type slow struct {
+	*shelf
+	next func(store func() error) error // of the next value alone; nil: as the shelf does
+}
+
+func (s *slow) Replace(ctx context.Context, tenant runtime.Tenant, name string, was, value runtime.Secret) error {
+	store := func() error { return s.shelf.Replace(ctx, tenant, name, was, value) }
+	s.mu.Lock()
+	next := s.next
+	s.next = nil
+	s.mu.Unlock()
+	if next == nil {
+		return store()
+	}
+	return next(store)
+}
+
+// The end of an attempt to store a grant, however it ends, changes nothing of a later grant
+// that waits to be stored.
+func TestAnAttemptThatEndsLate(t *testing.T) {
+	t.Parallel()
+	for name, does := range map[string]func(store func() error) error{
+		"fails":                            func(func() error) error { return errFull },
+		"succeeds":                         func(store func() error) error { return store() },
+		"succeeds, and the answer is lost": func(store func() error) error { _ = store(); return errFull },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := laden(t)
+			s := &slow{shelf: r.s}
+			r.o.Keeper = s
+			renewed, ended := make(chan struct{}), make(chan struct{})
+			r.p.meanwhile(func() {
+				r.now.Advance(firstPause)
+				begun := make(chan struct{})
+				s.next = func(store func() error) error {
+					close(begun)
+					<-renewed
+					r.s.fill(false)
+					return does(store)
+				}
+				go func() {
+					defer close(ended)
+					r.beside(t)
+				}()
+				<-begun
+			})
+			r.uses(t, "access-token-2")
+			close(renewed)
+			<-ended
+			r.lasts(t, "refresh-token-2", "access-token-3")
+		})
+	}
+}
