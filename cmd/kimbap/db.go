@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -91,14 +90,24 @@ func (c *cli) sharedStatus(ctx context.Context, a *app.App) error {
 		Index string `json:"index"`
 	}{db, a.Home().Database()}
 	return c.show(shown, func() {
-		tls := cmp.Or(db.TLS, "none: the connection is in clear")
 		fmt.Fprintf(c.out, "database   %s\n", db.Name)
 		if len(db.Servers) > 0 {
 			fmt.Fprintf(c.out, "servers    %s; %s answers\n", strings.Join(db.Servers, ", "), db.Answered)
 		}
 		fmt.Fprintf(c.out, "server     PostgreSQL %s\ntls        %s\nsize       %d bytes\nschema     %s\nindex      %s, of this home's trail\n",
-			printable(db.Server), tls, db.Size, schemaText(db.Version, db.Newest), shown.Index)
+			printable(db.Server), tlsText(db), db.Size, schemaText(db.Version, db.Newest), shown.Index)
 	})
+}
+
+// tlsText says how the connection to the shared database is guarded.
+func tlsText(db app.SharedDatabase) string {
+	switch {
+	case db.TLS == "":
+		return "none: the connection is in clear"
+	case !db.Verified:
+		return db.TLS + ", not verified: sslmode=verify-full in store.dsn has the server prove who it is"
+	}
+	return db.TLS
 }
 
 func newDBMoveCommand(c *cli) *cobra.Command {

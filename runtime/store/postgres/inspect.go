@@ -8,12 +8,13 @@ import (
 
 // Inspection is how a database stands.
 type Inspection struct {
-	Name    string `json:"database"`              // HOST:PORT/DATABASE, of several servers the first
-	Server  string `json:"server_version"`        // as the server says it
-	TLS     string `json:"tls"`                   // protocol version; "": the connection is in clear
-	Size    int64  `json:"size_bytes"`            // of the tables, what others keep in the database left out
-	Version int    `json:"schema_version"`        // of the tables; 0: there are none
-	Newest  int    `json:"newest_schema_version"` // that this program knows
+	Name     string `json:"database"`              // HOST:PORT/DATABASE, of several servers the first
+	Server   string `json:"server_version"`        // as the server says it
+	TLS      string `json:"tls"`                   // protocol version; "": the connection is in clear
+	Verified bool   `json:"tls_verified"`          // the server proved by its certificate that it is the named one
+	Size     int64  `json:"size_bytes"`            // of the tables, what others keep in the database left out
+	Version  int    `json:"schema_version"`        // of the tables; 0: there are none
+	Newest   int    `json:"newest_schema_version"` // that this program knows
 
 	Servers  []string `json:"servers,omitempty"`     // HOST:PORT of each, where the address names several
 	Answered string   `json:"answered_by,omitempty"` // ADDRESS:PORT of the one of them that did
@@ -39,6 +40,8 @@ func Inspect(ctx context.Context, o Options) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
+	over := db.pool.Config().ConnConfig.TLSConfig
+	out.Verified = out.TLS != "" && over != nil && !over.InsecureSkipVerify // which verify-ca sets too: it asks for no name
 	if out.Version, err = db.version(ctx); err != nil {
 		return Inspection{}, err
 	}

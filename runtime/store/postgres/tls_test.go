@@ -31,16 +31,21 @@ func TestTheServerProvesWhoItIs(t *testing.T) {
 	stranger, _, _ := certified(t, "localhost")
 	server := postgrestest.Start(t)
 	port, name := server.ServeTLS(t, certificate, key), server.Database(t)
-	for _, c := range []struct{ host, query, want string }{
-		{"localhost", "sslmode=verify-full&sslrootcert=" + authority, ""},
-		{"localhost", "sslrootcert=" + authority, ""},
-		{"localhost", "", ""},
-		{"localhost", "sslmode=require", ""},
-		{"localhost", "sslmode=verify-full&sslrootcert=" + stranger, "unknown authority"},
-		{"localhost", "sslmode=verify-full", "unknown authority"},
-		{"127.0.0.1", "sslmode=verify-full&sslrootcert=" + authority, "doesn't contain any IP SANs"},
-		{"127.0.0.1,localhost", "sslrootcert=" + authority, ""},
-		{"127.0.0.1,localhost", "sslrootcert=" + stranger, "unknown authority"},
+	for _, c := range []struct {
+		host, query, want string
+		verified          bool // and so it is said
+	}{
+		{"localhost", "sslmode=verify-full&sslrootcert=" + authority, "", true},
+		{"localhost", "sslrootcert=" + authority, "", false},
+		{"localhost", "", "", false},
+		{"localhost", "sslmode=require", "", false},
+		{"localhost", "sslmode=verify-full&sslrootcert=" + stranger, "unknown authority", false},
+		{"localhost", "sslmode=verify-full", "unknown authority", false},
+		{"127.0.0.1", "sslmode=verify-full&sslrootcert=" + authority, "doesn't contain any IP SANs", false},
+		{"127.0.0.1", "sslmode=verify-ca&sslrootcert=" + authority, "", false},
+		{"127.0.0.1,localhost", "sslrootcert=" + authority, "", true},
+		{"127.0.0.1,localhost", "sslmode=require", "", false},
+		{"127.0.0.1,localhost", "sslrootcert=" + stranger, "unknown authority", false},
 	} {
 		address := &url.URL{
 			Scheme: "postgres", User: url.UserPassword(postgrestest.User, postgrestest.Password), Path: "/" + name, RawQuery: c.query,
@@ -48,8 +53,8 @@ func TestTheServerProvesWhoItIs(t *testing.T) {
 		}
 		found, err := postgres.Inspect(t.Context(), postgres.Options{DSN: address.String()})
 		switch {
-		case c.want == "" && (err != nil || !strings.HasPrefix(found.TLS, "TLSv1.")):
-			t.Errorf("%s?%s: over %q, %v", c.host, c.query, found.TLS, err)
+		case c.want == "" && (err != nil || !strings.HasPrefix(found.TLS, "TLSv1.") || found.Verified != c.verified):
+			t.Errorf("%s?%s: over %q, verified: %v, %v", c.host, c.query, found.TLS, found.Verified, err)
 		case c.want != "":
 			is(t, c.host+"?"+c.query, err, runtime.CodeInternal, runtime.ReasonStorageUnavailable)
 			if e := runtime.AsError(err); err != nil && !strings.Contains(e.Msg, "certificate") {
