@@ -153,7 +153,8 @@ func TestAMoveIsRefusedOrFinished(t *testing.T) {
 			_, _, err := a.SetSecret(t.Context(), apptest.Secret, runtime.NewSecret("sk-live-newer-5d0c"), app.SecretOptions{})
 			return err
 		},
-		"a token that is revoked": func(a *app.App) error { _, err := a.RevokeToken(t.Context(), token); return err },
+		"a credential that is removed": func(a *app.App) error { _, err := a.RemoveSecret(t.Context(), apptest.Secret); return err },
+		"a token that is revoked":      func(a *app.App) error { _, err := a.RevokeToken(t.Context(), token); return err },
 		"a token that is new": func(a *app.App) error {
 			_, _, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "b", Scopes: []string{"*"}, TTL: time.Hour})
 			return err

@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +53,8 @@ func (db *DB) same(into tables.Tx, from tables.Rows) error {
 	if err != nil {
 		return err
 	}
-	made := int64(0)
-	err = into.Query("SELECT CAST(extract(epoch FROM min(at)) * 1000000 AS BIGINT) FROM schema_version", nil, func(r tables.Row) error { return r.Scan(&made) })
+	c := comparison{into: into, database: db.name, has: map[[3]string]bool{}}
+	err = into.Query("SELECT CAST(extract(epoch FROM min(at)) * 1000000 AS BIGINT) FROM schema_version", nil, func(r tables.Row) error { return r.Scan(&c.made) })
 	if err != nil {
 		return err
 	}
@@ -65,8 +67,11 @@ func (db *DB) same(into tables.Tx, from tables.Rows) error {
 		if !same {
 			return nil
 		}
-		return db.unchanged(into, made, table, columns, values)
+		return c.unchanged(table, columns, values)
 	})
+	if err == nil && same {
+		err = c.nothingLess()
+	}
 	if err != nil || same {
 		return err
 	}
@@ -82,12 +87,46 @@ var (
 	moments = []string{"created", "decided", "ended", "revoked", "set_at", "given", "locked"}
 )
 
+// lasting are the rows that stay until a person removes them: the two columns that name one, when
+// it was made, and which do not last.
+var lasting = []struct{ table, whose, name, made, but string }{
+	{"secrets", "tenant", "name", "created", ""},
+	{"pins", "tenant", "who", "set_at", ""},
+	{"tokens", "tenant", "id", "created", " AND (expires = 0 OR expires > extract(epoch FROM now()) * 1000000)"},
+	{"tenant_keys", "tenant", "version", "created", ""},
+}
+
 // apart is how far the clocks of a home and of its database may be apart.
 const apart = time.Hour
 
+// comparison is of the rows of a home with those that a database has of it.
+type comparison struct {
+	into     tables.Tx
+	database string
+	made     int64              // when the tables there were
+	has      map[[3]string]bool // the lasting rows of the home: table, whose, name
+}
+
 // unchanged refuses a row to which something happened after the tables were made, and of
 // which they do not have that.
-func (db *DB) unchanged(into tables.Tx, made int64, table string, columns []string, values []any) error {
+func (c *comparison) unchanged(table string, columns []string, values []any) error {
+	value := func(column string) any {
+		if i := slices.Index(columns, column); i >= 0 {
+			return values[i]
+		}
+		return nil
+	}
+	for _, l := range lasting {
+		if l.table == table {
+			c.has[[3]string{table, fmt.Sprint(value(l.whose)), fmt.Sprint(value(l.name))}] = true
+		}
+	}
+	if table == "tokens" { // which may be prolonged, and then there is no moment of it
+		shorter, err := c.holds("FROM tokens WHERE tenant = ? AND id = ? AND expires < ?", value("tenant"), value("id"), value("expires"))
+		if err != nil || shorter {
+			return cmp.Or(err, c.wentOn(table))
+		}
+	}
 	var conditions []string
 	var args []any
 	newer := false
@@ -95,7 +134,7 @@ func (db *DB) unchanged(into tables.Tx, made int64, table string, columns []stri
 		moment := slices.Contains(moments, column)
 		if moment {
 			at, _ := values[i].(int64)
-			newer = newer || at > made-apart.Microseconds()
+			newer = newer || at > c.made-apart.Microseconds()
 		}
 		if moment || slices.Contains(names, column) {
 			conditions, args = append(conditions, column+" = ?"), append(args, values[i])
@@ -104,13 +143,44 @@ func (db *DB) unchanged(into tables.Tx, made int64, table string, columns []stri
 	if !newer {
 		return nil
 	}
-	has := false
-	err := into.Query("SELECT EXISTS (SELECT 1 FROM "+table+" WHERE "+strings.Join(conditions, " AND ")+")", args, func(r tables.Row) error { return r.Scan(&has) })
+	has, err := c.holds("FROM "+table+" WHERE "+strings.Join(conditions, " AND "), args...)
 	if err != nil || has {
 		return err
 	}
+	return c.wentOn(table)
+}
+
+// nothingLess refuses a home that lacks a row which the tables got with it: it was removed there
+// since, and would be back.
+func (c *comparison) nothingLess() error {
+	for _, l := range lasting {
+		var whose, name string
+		lacks := false
+		statement := "SELECT " + l.whose + ", CAST(" + l.name + " AS TEXT) FROM " + l.table + " WHERE " + l.made + " < ?" + l.but
+		err := c.into.Query(statement, []any{c.made}, func(r tables.Row) error {
+			if err := r.Scan(&whose, &name); err != nil {
+				return err
+			}
+			lacks = lacks || !c.has[[3]string{l.table, whose, name}]
+			return nil
+		})
+		if err != nil || lacks {
+			return cmp.Or(err, c.wentOn(l.table))
+		}
+	}
+	return nil
+}
+
+// holds reports whether there is such a row.
+func (c *comparison) holds(from string, args ...any) (has bool, err error) {
+	err = c.into.Query("SELECT EXISTS (SELECT 1 "+from+")", args, func(r tables.Row) error { return r.Scan(&has) })
+	return has, err
+}
+
+// wentOn refuses to finish a move.
+func (c *comparison) wentOn(table string) error {
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Msg: "the database " + db.name + " has what was in this home once, and this home went on in its file since (" + table + ")",
+		Code: runtime.CodeInvalidInput, Msg: "the database " + c.database + " has what was in this home once, and this home went on in its file since (" + table + ")",
 		Hint: "name an empty database in store.dsn to keep what is in the file; to give it up, move kimbap.db away", Err: errors.New("rows differ"),
 	}
 }
