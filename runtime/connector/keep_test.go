@@ -2,8 +2,11 @@ package connector
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +145,42 @@ func TestAnAttemptThatEndsLate(t *testing.T) {
 			close(renewed)
 			<-ended
 			r.lasts(t, "refresh-token-2", "access-token-3")
+		})
+	}
+}
+
+// Who cannot lock a grant is told of another process only where there is one; of a disk or a
+// database that fails the log says more, and agents learn no place of this machine.
+func TestAGrantThatCannotBeLocked(t *testing.T) {
+	t.Parallel()
+	noLocks := &runtime.Error{Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable, Msg: "/home/me/.kimbap/state/grant-1.lock cannot be locked: no locks"}
+	away := &runtime.Error{Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable, Msg: "the database of the shared store cannot be used", RetryAfter: time.Second}
+	taken := &runtime.Error{Code: runtime.CodeStorageBusy, Msg: "another process renews this grant", RetryAfter: time.Second}
+	for name, c := range map[string]struct {
+		cause   error
+		another bool
+		want    runtime.Error
+	}{
+		"another has it":                  {taken, true, runtime.Error{Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed}},
+		"the file may not be opened":      {&fs.PathError{Op: "open", Path: "/home/me/.kimbap/state/grant-1.lock", Err: fs.ErrPermission}, false, runtime.Error{Code: runtime.CodeInternal, Reason: runtime.ReasonOAuthRefreshFailed}},
+		"a file system without locks":     {noLocks, false, runtime.Error{Code: runtime.CodeInternal, Reason: runtime.ReasonStorageUnavailable}},
+		"a database that does not answer": {away, false, runtime.Error{Code: runtime.CodeStorageBusy, Reason: runtime.ReasonStorageUnavailable, RetryAfter: time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.o.Lock = func(context.Context, runtime.Tenant, string) (func(), error) { return nil, c.cause }
+			r.now.Advance(2 * time.Hour)
+			_, err := use(t, r.Connector)
+			if err == nil || err.Code != c.want.Code || err.Reason != c.want.Reason || err.RetryAfter < c.want.RetryAfter || !errors.Is(err, c.cause) {
+				t.Fatalf("%+v", err)
+			}
+			if another := strings.Contains(err.Msg, "another kimbap process"); another != c.another || !another && !strings.Contains(err.Hint, "log") {
+				t.Errorf("%s; %s", err.Msg, err.Hint)
+			}
+			if strings.Contains(err.Msg+err.Hint, "/home/me") {
+				t.Errorf("agents read: %s; %s", err.Msg, err.Hint)
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,10 +129,7 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 	defer cancel()
 	unlock, err := c.o.Lock(turn, at.tenant, at.name)
 	if err != nil {
-		return runtime.Credential{}, &runtime.Error{
-			Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-			Msg: "another kimbap process is renewing this OAuth grant", Hint: "try again", Err: err,
-		}
+		return runtime.Credential{}, unlocked(err, turn.Err() != nil)
 	}
 	defer func() { unlock() }()
 	if err := c.begin(); err != nil {
@@ -155,6 +153,20 @@ func (c *Connector) renew(ctx context.Context, at place) (runtime.Credential, er
 		unlock = func() {}
 	}
 	return got, err
+}
+
+// unlocked is the error of a grant that could not be locked: another process has it, or had it
+// for too long, or the disk or the database of the locks does not work.
+func unlocked(err error, late bool) error {
+	e := &runtime.Error{Code: runtime.CodeStorageBusy, Stage: runtime.StageCredential, Reason: runtime.ReasonOAuthRefreshFailed, Err: err}
+	cause := runtime.AsError(err)
+	if late || cause.Code == runtime.CodeStorageBusy && cause.Reason != runtime.ReasonStorageUnavailable {
+		e.Msg, e.Hint = "another kimbap process is renewing this OAuth grant", "try again"
+		return e
+	}
+	e.Code, e.Reason, e.RetryAfter = cause.Code, cmp.Or(cause.Reason, e.Reason), cause.RetryAfter
+	e.Msg, e.Hint = "the OAuth grant cannot be locked for its renewal", "see the log of the kimbap process"
+	return e
 }
 
 // ask has the provider renew a grant, and stores what it gave, or that it gives no more. It is
