@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,6 +29,7 @@ type desk struct {
 	provider *httptest.Server
 	revoked  func(token string) // called with each token that comes back
 	fetched  []string           // commands that were run for a value that another store keeps
+	broken   error              // of these commands
 	key      vault.MasterKey
 	log      strings.Builder
 }
@@ -80,7 +82,7 @@ func newDesk(t *testing.T) *desk {
 // Fetch implements [vault.Fetcher].
 func (d *desk) Fetch(_ context.Context, r vault.Reference) (runtime.Secret, error) {
 	d.fetched = append(d.fetched, r.Command[0])
-	return runtime.NewSecret("fetched"), nil
+	return runtime.NewSecret("fetched"), d.broken
 }
 
 // grant stores one; over says that its provider has ended it.
@@ -183,5 +185,40 @@ func TestALockedVaultGivesNothingBack(t *testing.T) {
 	}
 	if alive, ended := d.GiveBackAll(t.Context()), d.Ended(t.Context()); !slices.Equal(alive, []string{"mail.token"}) || ended != nil {
 		t.Errorf("alive %v, ended %v", alive, ended)
+	}
+}
+
+// A person can sign in anew over what is stored and cannot be read, as requests tell them to.
+// What nobody can look at, in a locked vault, is told.
+func TestASignInOverWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"of a later form": `{"kimbap_oauth":2,"token_url":"https://login.test/token"}`,
+		"damaged":         `{"kimbap_oauth":1,"tok`,
+		"in clear":        `{"kimbap_oauth":1,"token_url":"http://login.test/token","client_id":"c"}`,
+		"kept elsewhere":  "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			var err error
+			if text != "" {
+				_, err = d.Vault.Set(t.Context(), d.Tenant, "mail.token", runtime.NewSecret(text), []string{"mail.test:443"})
+			} else {
+				d.broken = errors.New("signed out there")
+				_, err = d.Vault.SetReference(t.Context(), d.Tenant, "mail.token", vault.Reference{Command: []string{"/usr/bin/op", "read"}}, []string{"mail.test:443"}, time.Time{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			offer, err := d.For(t.Context(), "mail")
+			if err != nil || offer == nil || offer.Client.ID != "" || !slices.Equal(offer.Scopes, []string{"read"}) {
+				t.Errorf("%+v, %v", offer, err)
+			}
+			d.Vault.Lock()
+			if _, err := d.For(t.Context(), "mail"); runtime.CodeOf(err) != runtime.CodeVaultLocked {
+				t.Errorf("locked: %v", err)
+			}
+		})
 	}
 }

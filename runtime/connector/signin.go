@@ -162,16 +162,20 @@ func (c *Connector) Renewed(ctx context.Context, at *runtime.OAuth, who Client, 
 }
 
 // Stored is who a stored grant is of, and what it is for, for the next sign-in at the same
-// provider; the zero client where none is stored. A service that names the key of another
-// one and a provider of its own gets no client's secret sent there, at the end neither.
+// provider; the zero client where none is stored, or what is stored cannot be read: a sign-in
+// is what mends that. A service that names the key of another one and a provider of its own
+// gets no client's secret sent there, at the end neither.
 func (c *Connector) Stored(ctx context.Context, tenant runtime.Tenant, name string, at *runtime.OAuth) (who Client, scopes []string, err error) {
 	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
+	if err != nil && runtime.AsError(err).Reason == runtime.ReasonReference { // its command fails
+		return Client{}, nil, nil
+	}
 	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
 		return Client{}, nil, err
 	}
 	g, err := c.grant(place{tenant, name}, cred)
 	if err != nil || g.TokenURL != at.TokenURL || !returnsTo(g, at) {
-		return Client{}, nil, err
+		return Client{}, nil, nil
 	}
 	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, g.Scopes, nil
 }
