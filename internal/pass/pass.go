@@ -52,6 +52,7 @@ type Pass struct {
 
 	mu    sync.Mutex
 	kept  kept
+	ends  map[string]time.Time // of its tokens, by their ids
 	ended bool
 }
 
@@ -68,7 +69,7 @@ func (k Keeper) Issue(ctx context.Context) (*Pass, error) {
 	if err := k.sweep(ctx); err != nil {
 		return nil, err
 	}
-	p := &Pass{k: k, kept: kept{Holder: k.Holder()}}
+	p := &Pass{k: k, kept: kept{Holder: k.Holder()}, ends: map[string]time.Time{}}
 	if err := p.make(ctx); err != nil {
 		p.End(ctx)
 		return nil, err
@@ -82,16 +83,32 @@ func (k Keeper) TokenOf(pid int) (string, error) {
 	return of.Token, err
 }
 
-// make puts a new token into the file. The one before is not revoked: shells have it.
+// make puts a new token into the file. The one before is not revoked: shells have it. Where
+// that cannot be done all is as before, and the new one, which nobody has, ends.
 func (p *Pass) make(ctx context.Context) error {
 	token, id, made, err := p.k.Mint(ctx, ttl)
 	if err != nil {
 		return err
 	}
-	p.kept.IDs = append(p.kept.IDs, id)
-	p.kept.IDs = slices.Clone(p.kept.IDs[max(0, len(p.kept.IDs)-2):])     // older ones have expired
-	p.kept.Token, p.kept.Renew = token.Reveal(), made.Round(0).Add(ttl/2) // by the wall: a machine may sleep
-	return p.write()
+	made = made.Round(0) // by the wall: a machine may sleep
+	p.ends[id] = made.Add(ttl)
+	before := p.kept
+	p.kept.IDs = append(p.valid(), id)
+	p.kept.Token, p.kept.Renew = token.Reveal(), made.Add(ttl/2)
+	if err := p.write(); err != nil {
+		if p.k.Revoke(context.WithoutCancel(ctx), id) != nil { // it ends with the others
+			before.IDs = p.kept.IDs
+		}
+		p.kept = before
+		return err
+	}
+	return nil
+}
+
+// valid are the tokens that may not have expired.
+func (p *Pass) valid() []string {
+	now := p.k.Clock()
+	return slices.DeleteFunc(slices.Clone(p.kept.IDs), func(id string) bool { return !now.Before(p.ends[id]) })
 }
 
 func (p *Pass) write() error {

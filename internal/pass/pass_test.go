@@ -26,6 +26,7 @@ type tokens struct {
 	n     int
 	valid []string
 	fault error // of making one
+	lasts error // of revoking one
 }
 
 func newTokens(t *testing.T) *tokens {
@@ -52,6 +53,9 @@ func newTokens(t *testing.T) *tokens {
 		return runtime.NewSecret("kb_" + id), id, k.now, nil
 	}
 	k.Revoke = func(_ context.Context, id string) error {
+		if k.lasts != nil {
+			return k.lasts
+		}
 		k.valid = slices.DeleteFunc(k.valid, func(one string) bool { return one == id })
 		return nil
 	}
@@ -181,4 +185,46 @@ func TestNoPassIsLeftWhereNoneCouldBeMade(t *testing.T) {
 	var none *pass.Pass
 	none.Look(t.Context())
 	none.End(t.Context())
+}
+
+// A token that cannot be handed to programs is revoked at once, or at the end with those that
+// shells have: none of them is left valid however long the file cannot be written.
+func TestATokenThatCannotBeWrittenIsRevoked(t *testing.T) {
+	for name, lasts := range map[string]error{"at once": nil, "at the end": errors.New("the store is busy")} {
+		t.Run(name, func(t *testing.T) {
+			k := newTokens(t)
+			p, err := k.Issue(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.now, k.lasts = k.now.Add(14*24*time.Hour), lasts
+			if err := os.RemoveAll(k.Home.State()); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				p.Look(t.Context())
+				k.now = k.now.Add(time.Hour)
+			}
+			if k.n != 6 || lasts == nil && !slices.Equal(k.valid, []string{"tok1"}) {
+				t.Errorf("of %d tokens %v are valid", k.n, k.valid)
+			}
+			if err := os.Mkdir(k.Home.State(), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p.Look(t.Context())
+			k.shows(t, "kb_tok7")
+			k.lasts = nil
+			p.End(t.Context())
+			if len(k.valid) > 0 {
+				t.Errorf("after the end %v are valid", k.valid)
+			}
+		})
+	}
+	k := newTokens(t)
+	if err := os.RemoveAll(k.Home.State()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Issue(t.Context()); err == nil || len(k.valid) > 0 {
+		t.Errorf("%v, valid are %v", err, k.valid)
+	}
 }
