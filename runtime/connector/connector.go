@@ -102,9 +102,9 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	if err != nil {
 		return runtime.Credential{}, err
 	}
-	if got.Version != cred.Version { // stored meanwhile, perhaps for other hosts: it goes where both may
-		cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
-	}
+	// Another may be stored meanwhile, perhaps for other hosts and, after a removal, as the same
+	// version: it goes where both may.
+	cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
 	cred.Value, cred.Version, cred.Beside, cred.Refused = got.Value, got.Version, got.Beside, got.Refused
 	return cred, nil
 }

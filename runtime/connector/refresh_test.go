@@ -549,23 +549,26 @@ func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.now.Advance(2 * time.Hour)
-	r.s.lock <- struct{}{} // another process renews
-	got := make(chan runtime.Credential, 1)
 	before := r.p.requests()
-	go func() {
-		cred, err := r.Credential(t.Context(), "default", asBearer)
-		if err != nil {
-			t.Error(err)
+	with := func(stores func()) runtime.Credential {
+		got, read := make(chan runtime.Credential, 1), r.s.reads()
+		r.s.lock <- struct{}{} // another process renews
+		go func() {
+			cred, err := r.Credential(t.Context(), "default", asBearer)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- cred
+		}()
+		for r.s.reads() == read {
+			time.Sleep(time.Millisecond)
 		}
-		got <- cred
-	}()
-	for r.s.reads() < 1 {
-		time.Sleep(time.Millisecond)
+		stores()
+		<-r.s.lock
+		return <-got
 	}
 	anew := &Grant{TokenURL: r.p.URL + "/token", ClientID: "c", RefreshToken: "r", AccessToken: "for-others-only"}
-	r.s.set(t, anew, 2, "other.test:443", "api.test:443")
-	<-r.s.lock
-	cred := <-got
+	cred := with(func() { r.s.set(t, anew, 2, "other.test:443", "api.test:443") })
 	if cred.Value.Reveal() != "for-others-only" || !slices.Equal(cred.Authorities, []string{"api.test:443"}) || cred.Version != 2 {
 		t.Errorf("%q for %v, version %d", cred.Value.Reveal(), cred.Authorities, cred.Version)
 	}
@@ -574,23 +577,11 @@ func TestARenewedTokenStaysWithItsHosts(t *testing.T) {
 	r.uses(t, "for-others-only")
 	old := *anew
 	old.Obtained, old.Expires = r.now.Now().Add(-2*time.Hour), r.now.Now().Add(-time.Hour)
-	r.s.set(t, &old, 4, "api.test:443")
-	read := r.s.reads()
-	r.s.lock <- struct{}{}
-	go func() {
-		cred, err := r.Credential(t.Context(), "default", asBearer)
-		if err != nil {
-			t.Error(err)
+	for was, is := range map[int]int{4: 5, 1: 1} { // removed and linked anew: its count begins anew
+		r.s.set(t, &old, was, "api.test:443")
+		if cred := with(func() { r.s.set(t, anew, is, "other.test:443") }); len(cred.Authorities) > 0 {
+			t.Errorf("what was stored for another host goes to %v", cred.Authorities)
 		}
-		got <- cred
-	}()
-	for r.s.reads() == read {
-		time.Sleep(time.Millisecond)
-	}
-	r.s.set(t, anew, 5, "other.test:443")
-	<-r.s.lock
-	if cred := <-got; len(cred.Authorities) > 0 {
-		t.Errorf("what was stored for another host goes to %v", cred.Authorities)
 	}
 	if r.p.requests() != before {
 		t.Error("the provider was asked")
