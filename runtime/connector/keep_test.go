@@ -184,3 +184,17 @@ func TestAGrantThatCannotBeLocked(t *testing.T) {
 		})
 	}
 }
+
+// A grant that is not wanted any more is given back as this process has it, also where it could
+// not be stored: what is stored was used, and its provider may know nothing of it.
+func TestWhatIsNotStoredIsGivenBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.s.fill(true)
+	r.now.Advance(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	became, err := r.Revoke(t.Context(), "default", "google.token")
+	if became != Given || err != nil || len(r.p.revoked) != 1 || r.p.revoked[0].Get("token") != "refresh-token-1" {
+		t.Errorf("%v %v: given back were %v", became, err, r.p.revoked)
+	}
+}

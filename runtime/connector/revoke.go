@@ -25,8 +25,8 @@ const (
 	Alive   Returned = "alive" // its provider takes none back, could not be told, or would end a stored one with it
 )
 
-// Revoke gives a stored grant back to its provider (RFC 7009). With an error it is [Alive], or
-// it cannot be told whether there was one.
+// Revoke gives a stored grant back to its provider (RFC 7009), or the one that could not be stored
+// yet in its place. With an error it is [Alive], or it cannot be told whether there was one.
 func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name string) (Returned, error) {
 	ctx, cancel := context.WithTimeout(ctx, giving)
 	defer cancel()
@@ -40,11 +40,18 @@ func (c *Connector) Revoke(ctx context.Context, tenant runtime.Tenant, name stri
 	if err != nil || !cred.Found() || !IsGrant(cred.Value) {
 		return Nothing, err
 	}
-	g, err := c.grant(place{tenant, name}, cred)
-	if err != nil || g.Over != "" {
+	at := place{tenant, name}
+	g, err := c.grant(at, cred)
+	if err != nil {
 		return Nothing, err
 	}
-	return c.giveBack(ctx, place{tenant, name}, g)
+	if held := c.held(ctx, at, cred.Value); held != nil {
+		g = held
+	}
+	if g.Over != "" {
+		return Nothing, nil
+	}
+	return c.giveBack(ctx, at, g)
 }
 
 // Return gives a grant back that a sign-in got and that was not stored, unless one of the same
