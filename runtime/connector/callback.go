@@ -78,6 +78,12 @@ func (c *Callback) Wait(ctx context.Context, s *SignIn) (*Grant, error) {
 	}
 }
 
+// is reports whether a host is this one: a browser leaves the port out where it is that of http.
+func (c *Callback) is(host string) bool {
+	own := c.ln.Addr().String()
+	return host == own || host+":80" == own
+}
+
 // arrival is what a browser came back with at the end of a sign-in.
 type arrival struct {
 	grant *Grant
@@ -94,7 +100,7 @@ func (c *Callback) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text+"\n")
 	}
-	if r.Host != c.ln.Addr().String() || r.URL.Path != callbackPath || r.Method != http.MethodGet {
+	if !c.is(r.Host) || r.URL.Path != callbackPath || r.Method != http.MethodGet {
 		say(http.StatusNotFound, "there is nothing here")
 		return arrival{}, false
 	}

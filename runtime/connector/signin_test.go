@@ -6,7 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -115,6 +118,40 @@ func TestRA014OnlyOurOwnCallbackEndsASignIn(t *testing.T) {
 	}
 	if _, err := way.Finish(t.Context(), url.Values{"code": {"again"}, "state": {state}}); !errors.Is(err, ErrForeign) {
 		t.Errorf("a state that was used: %v", err)
+	}
+}
+
+// at is a listener of which only the address counts.
+type at struct {
+	net.Listener
+	addr string
+}
+
+func (a at) Addr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(a.addr)) }
+
+// A browser leaves the port of http out of what it asks for, and comes back all the same.
+func TestACallbackOnThePortOfHTTP(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	way := r.Begin(r.oauth(), desktop, nil, "http://127.0.0.1:80/callback")
+	for _, c := range []struct {
+		listens, host string
+		want          int
+	}{
+		{"127.0.0.1:80", "127.0.0.1", http.StatusBadRequest}, // of no sign-in, and heard
+		{"127.0.0.1:80", "127.0.0.1:80", http.StatusBadRequest},
+		{"127.0.0.1:80", "localhost", http.StatusNotFound},
+		{"127.0.0.1:80", "127.0.0.1:8080", http.StatusNotFound},
+		{"127.0.0.1:8080", "127.0.0.1", http.StatusNotFound},
+		{"127.0.0.1:8080", "127.0.0.1:80", http.StatusNotFound},
+		{"127.0.0.1:80", "", http.StatusNotFound},
+	} {
+		back, w := &Callback{at{addr: c.listens}}, httptest.NewRecorder()
+		q := httptest.NewRequest(http.MethodGet, "/callback?state=wrong", http.NoBody)
+		q.Host = c.host
+		if _, ends := back.answer(t.Context(), w, q, way); ends || w.Code != c.want {
+			t.Errorf("on %s for %q: %d", c.listens, c.host, w.Code)
+		}
 	}
 }
 
