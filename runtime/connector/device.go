@@ -1,9 +1,12 @@
 package connector
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,15 +21,15 @@ import (
 // secret shows it there too (RFC 8628 section 3.1), where that is the host that tokens come from.
 func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Client, scopes []string) (*SignIn, error) {
 	s := c.start(at, who, scopes)
-	asking, extra := c.through(ctx, c.o.Client.Transport), further(at)
+	way, extra := c.o.Client.Transport, further(at)
 	switch {
 	case who.Secret.Empty() || !sameOrigin(at.DeviceURL, at.TokenURL):
 	case at.ClientAuth == "basic":
-		asking = c.as(ctx, &s.grant)
+		way = showing{way, &s.grant}
 	default:
 		extra = append(extra, oauth2.SetAuthURLParam("client_secret", who.Secret.Reveal()))
 	}
-	d, err := s.config.DeviceAuth(asking, extra...)
+	d, err := s.config.DeviceAuth(c.through(ctx, frank{plain{way}}), extra...)
 	if err != nil {
 		return nil, s.notSignedIn(told(err))
 	}
@@ -41,9 +44,32 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 	return s, nil
 }
 
-// as is with for a request that shows the client of a grant in its head.
-func (c *Connector) as(ctx context.Context, g *Grant) context.Context {
-	return c.through(ctx, showing{c.o.Client.Transport, g})
+// frank has a refusal be one, also where the provider calls it a success: an answer with an error
+// in the place of a code.
+type frank struct {
+	next plain
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (f frank) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := f.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return answer, err
+	}
+	text, err := io.ReadAll(answer.Body) // which has been read, within bounds
+	_ = answer.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	var said struct {
+		Error string `json:"error"`
+		Code  string `json:"device_code"`
+	}
+	if json.Unmarshal(text, &said) == nil && said.Error != "" && said.Code == "" {
+		return nil, refusalOf(answer, said.Error)
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	return answer, nil
 }
 
 // showing adds the client of a grant to requests.

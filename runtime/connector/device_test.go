@@ -79,3 +79,34 @@ func TestADeviceSignInOutlivesAFailure(t *testing.T) {
 		t.Errorf("%v after %d", err, r.p.requests())
 	}
 }
+
+// A provider that refuses and calls that a success has refused: the person is told why, and what
+// helps, in words of ours alone.
+func TestADeviceSignInThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string][2]string{
+		`{"error":"invalid_scope","error_description":"evil"}`: {"answered 200 invalid_scope", "correct the scopes"},
+		"\ufeff" + `{"error":"invalid_client"}`:                {"answered 200 invalid_client", "client_auth"},
+		`{"error":"<b>evil"}`:                                  {"answered 200", "check the client's id"},
+		`{"error":"server_error"}`:                             {"answered 200 server_error", "start again later"},
+		`{"error":""}`:                                         {"cannot be shown", "check the client's id"},
+		`[]`:                                                   {"cannot be read", "check the client's id"},
+	} {
+		r := newRig(t)
+		r.p.answer(http.StatusOK, body, "Content-Type", "application/json")
+		at := r.oauth()
+		at.DeviceURL = r.p.URL + "/token"
+		_, err := r.BeginOnDevice(t.Context(), at, desktop, nil)
+		e := runtime.AsError(err)
+		if err == nil || e.Reason != runtime.ReasonNotGranted || !strings.Contains(e.Msg, want[0]) || !strings.Contains(e.Hint, want[1]) || strings.Contains(e.Msg+e.Hint, "evil") {
+			t.Errorf("%s: %v; %s", body, err, e.Hint)
+		}
+	}
+	r := newRig(t)
+	r.p.answer(http.StatusOK, `{"error":"invalid_scope","device_code":"d","user_code":"WDJB-MJHT","verification_uri":"https://login.test/activate"}`)
+	at := r.oauth()
+	at.DeviceURL = r.p.URL + "/token"
+	if way, err := r.BeginOnDevice(t.Context(), at, desktop, nil); err != nil || way.Code != "WDJB-MJHT" {
+		t.Errorf("with a code: %v", err)
+	}
+}

@@ -128,19 +128,19 @@ func config(g *Grant) *oauth2.Config {
 
 // with has the provider of a grant asked by our client.
 func (c *Connector) with(ctx context.Context, g *Grant) context.Context {
-	return c.through(ctx, naming{c.o.Client.Transport, g.Resource})
+	return c.through(ctx, plain{naming{c.o.Client.Transport, g.Resource}})
 }
 
 // heard is with for what a provider gives once: an answer that was asked for is waited for, as
 // long as any is, also if ctx ends meanwhile.
 func (c *Connector) heard(ctx context.Context, g *Grant) context.Context {
-	return c.through(ctx, toTheEnd{naming{c.o.Client.Transport, g.Resource}})
+	return c.through(ctx, plain{toTheEnd{naming{c.o.Client.Transport, g.Resource}}})
 }
 
 // through has the provider asked by our client, by another way than the usual one.
 func (c *Connector) through(ctx context.Context, way http.RoundTripper) context.Context {
 	client := *c.o.Client
-	client.Transport = plain{way}
+	client.Transport = way
 	return context.WithValue(ctx, oauth2.HTTPClient, &client)
 }
 
@@ -184,6 +184,10 @@ func (c closing) Close() error {
 
 // told is what an error of a provider means, without its words.
 func told(err error) error {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return refused
+	}
 	var said *oauth2.RetrieveError
 	if !errors.As(err, &said) {
 		var own interface{ Timeout() bool }
@@ -192,15 +196,21 @@ func told(err error) error {
 		}
 		return &unreadable{err}
 	}
-	r := &refusal{status: said.Response.StatusCode}
-	if isCode(said.ErrorCode) {
-		r.code = said.ErrorCode
-	}
-	if seconds, err := strconv.Atoi(said.Response.Header.Get("Retry-After")); err == nil {
-		r.after = time.Duration(min(seconds, int(longestWait.Seconds()))) * time.Second
-	}
+	r := refusalOf(said.Response, said.ErrorCode)
 	if slices.Contains(endCodes, r.code) && r.status < http.StatusInternalServerError {
 		return errOver
+	}
+	return r
+}
+
+// refusalOf is what a provider answered instead of what it was asked for.
+func refusalOf(answer *http.Response, code string) *refusal {
+	r := &refusal{status: answer.StatusCode}
+	if isCode(code) {
+		r.code = code
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
+		r.after = time.Duration(min(seconds, int(longestWait.Seconds()))) * time.Second
 	}
 	return r
 }
