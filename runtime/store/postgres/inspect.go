@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 
 	"github.com/kimbap-run/kimbap/runtime/store/tables"
 )
@@ -40,28 +42,33 @@ func Inspect(ctx context.Context, o Options) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	over := db.pool.Config().ConnConfig.TLSConfig
-	out.Verified = out.TLS != "" && over != nil && !over.InsecureSkipVerify // which verify-ca sets too: it asks for no name
 	if out.Version, err = db.version(ctx); err != nil {
 		return Inspection{}, err
+	}
+	peer, err := db.peer(ctx)
+	if err != nil {
+		return Inspection{}, err
+	}
+	if over, ok := peer.(*tls.Conn); ok {
+		out.Verified = len(over.ConnectionState().VerifiedChains) > 0 // none of them with verify-ca, which asks for no name
 	}
 	if all := servers(db.pool.Config()); len(all) > 1 {
 		for _, one := range all {
 			out.Servers = append(out.Servers, one.String())
 		}
-		out.Answered, err = db.peer(ctx)
+		out.Answered = peer.RemoteAddr().String()
 	}
-	return out, err
+	return out, nil
 }
 
-// peer is the address of the server that is spoken to now.
-func (db *DB) peer(ctx context.Context) (string, error) {
+// peer is the connection to the server that is spoken to now, to be looked at.
+func (db *DB) peer(ctx context.Context) (net.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := db.pool.Acquire(bounded)
 	if err != nil {
-		return "", db.fault(ctx, "look at the server", err)
+		return nil, db.fault(ctx, "look at the server", err)
 	}
 	defer conn.Release()
-	return conn.Conn().PgConn().Conn().RemoteAddr().String(), nil
+	return conn.Conn().PgConn().Conn(), nil
 }
