@@ -8,7 +8,36 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
 )
+
+// Where Jira is installed alone, its key opens the site's wiki too: writes there are asked about,
+// and told apart by the wiki's own service once that is there.
+func TestTheWikiIsNoOrdinaryWriteOfJira(t *testing.T) {
+	jira := read(t, "jira")
+	alone, err := services.NewSet([]*services.Service{jira})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := services.NewSet([]*services.Service{jira, read(t, "confluence")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]string{
+		"POST /wiki/rest/api/space/K/permission": "confluence.add-space-permission", "PUT /wiki/rest/api/content/1/restriction": "confluence.set-restrictions",
+		"POST /wiki/rest/api/content": "confluence.api-write", "PUT /wiki/rest/api/content/1": "confluence.api-write", "PUT /wiki/api/v2/tasks/1": "confluence.api-write",
+	} {
+		method, target, _ := strings.Cut(request, " ")
+		in := classifier.Input{Scheme: "https", Authority: "acme.atlassian.net:443", Method: method, Target: target, Header: http.Header{}}
+		m, err := alone.Table().Match(in)
+		if a, _ := alone.Action(m.Action); err != nil || a == nil || !above(a.Risk, runtime.RiskMedium) {
+			t.Errorf("%s of Jira alone is %s: %v", request, describe(a), err)
+		}
+		if m, err := both.Table().Match(in); err != nil || m.Action != want {
+			t.Errorf("%s is %q, not %s: %v", request, m.Action, want, err)
+		}
+	}
+}
 
 // Paths that the services themselves take for others: what is critical or asked
 // about by one of them is not a mild write by another.
