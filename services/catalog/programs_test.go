@@ -207,6 +207,16 @@ func TestWhatStartsProgramsOfAFolderIsNotLow(t *testing.T) {
 	}
 }
 
+// Where those programs are whatever the folder names, a person is asked.
+func TestWhatRunsAnyProgramOfAFolderIsAboveMedium(t *testing.T) {
+	set := load(t)
+	for _, ref := range strings.Fields("terraform.plan make.plan") {
+		if a, ok := set.Action(ref); !ok || !above(a.Risk, runtime.RiskMedium) {
+			t.Errorf("%s is %s, and runs what the folder names", ref, describe(a))
+		}
+	}
+}
+
 // The answer about functions has their variables, in which people keep secrets: it is asked
 // for without them.
 func TestFunctionsAreListedWithoutTheirVariables(t *testing.T) {
