@@ -217,6 +217,13 @@ func TestWhatRunsAnyProgramOfAFolderIsAboveMedium(t *testing.T) {
 	}
 }
 
+// A label of a namespace says which pods it lets in (pod-security.kubernetes.io/enforce).
+func TestLabelsOfAClusterAreAboveMedium(t *testing.T) {
+	if a, ok := load(t).Action("kubectl.label"); !ok || !above(a.Risk, runtime.RiskMedium) {
+		t.Errorf("kubectl.label is %s", describe(a))
+	}
+}
+
 // The answer about functions has their variables, in which people keep secrets: it is asked
 // for without them.
 func TestFunctionsAreListedWithoutTheirVariables(t *testing.T) {
