@@ -3,6 +3,8 @@ package catalog_test
 import (
 	"errors"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +118,34 @@ func TestBatchesAreAsBadAsWhatTheyMayHold(t *testing.T) {
 		if a, _ := set.Action(m.Action); err != nil || a == nil || a.Risk != want {
 			t.Errorf("%s is %q: %v", target, m.Action, err)
 		}
+	}
+}
+
+// What is guarded at HubSpot by a number of a version is no milder by a date: that stands behind
+// the next word of the path, or in the same place.
+func TestDatedPathsOfHubSpotAreNoMilder(t *testing.T) {
+	set, tried := load(t), 0
+	elsewhere := []string{"create-visitor-token", "send-single-email"} // their dated paths have other words
+	numbered := regexp.MustCompile(`^/([a-z-]+)/v[0-9]+/([^/]+)(.*)$`)
+	for _, a := range service(t, set, "hubspot").Actions {
+		if !above(a.Risk, runtime.RiskMedium) || slices.Contains(elsewhere, a.Name) || !numbered.MatchString(a.HTTP.Path) {
+			continue
+		}
+		tried++
+		to := "/$1/$2/2026-09$3"
+		if !slices.Contains(strings.Fields("automation cms conversations crm marketing settings"), numbered.FindStringSubmatch(a.HTTP.Path)[1]) {
+			to = "/$1/2026-09/$2$3"
+		}
+		path := hole.ReplaceAllString(numbered.ReplaceAllString(a.HTTP.Path, to), "7")
+		in := classifier.Input{Scheme: "https", Authority: "api.hubapi.com:443", Method: a.HTTP.Method, Target: path, Header: http.Header{}}
+		in.Body, _ = classifier.ParseBody("application/json", "", []byte(`{"access": "PUBLIC_INDEXABLE"}`))
+		m, err := set.Table().Match(in)
+		if found, _ := set.Action(m.Action); err == nil && (found == nil || above(a.Risk, found.Risk)) {
+			t.Errorf("%s %s is %s, and %s is %s", in.Method, path, describe(found), a.Ref, a.Risk)
+		}
+	}
+	if tried < 40 {
+		t.Errorf("only %d actions were tried", tried)
 	}
 }
 
