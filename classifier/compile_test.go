@@ -258,6 +258,39 @@ func TestTemplatesAreInverted(t *testing.T) {
 	}
 }
 
+// Of a list of the query each element counts, as to those who read it: clients ask for
+// several things at once, and where the one that decides stands is no matter.
+func TestAConditionLooksAtEachElementOfAListInTheQuery(t *testing.T) {
+	open, guarded := get("list", "x.list", "/p"), get("keys", "x.keys", "/p")
+	guarded.Match.Query = map[string]string{"include[]": "keys|hooks"}
+	table, err := Compile([]Route{open, guarded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"/p":                                     "x.list",
+		"/p?include[]=teams&include[]=policies":  "x.list",
+		"/p?includes=keys&total=true":            "x.list",
+		"/p?include[]=keys":                      "x.keys",
+		"/p?include[]=teams&include%5B%5D=hooks": "x.keys",
+		"/p?include[]=keys&include[]=teams":      "x.keys",
+		"/p?include[]=keys&include[]=hooks":      "x.keys",
+		"/p?include[]=teams&include[]=Keys":      "invalid_input ambiguous_parameter",
+		"/p?include[]=keys&include[]=+keys":      "invalid_input ambiguous_parameter",
+		"/p?include=keys":                        "invalid_input duplicate_parameter",
+		"/p?include[0]=keys":                     "invalid_input duplicate_parameter",
+		"/p?include[]=teams&Include[]=keys":      "invalid_input duplicate_parameter",
+		"/p?include[]=teams;include[]=keys":      "invalid_input ambiguous_parameter",
+		"/p?a=1;include[]=keys":                  "invalid_input duplicate_parameter",
+	} {
+		line := requestLine{authority: "api.test"}
+		line.in = Input{Scheme: "https", Method: "GET", Target: target}
+		if got, _, _ := strings.Cut(answer(table, line), " ?"); got != want {
+			t.Errorf("%s: got %s, want %s", target, got, want)
+		}
+	}
+}
+
 func TestAnArgumentMappedTwiceMustAgree(t *testing.T) {
 	r := get("a", "x.a", "/p/{id}")
 	r.Args = append(r.Args, Arg{Name: "id", In: InQuery, Key: "id", Type: "string"}, Arg{Name: "id", In: InBody, Key: "/id", Type: "string"})

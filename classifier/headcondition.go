@@ -30,14 +30,11 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 		cond := &c.conditions[i]
 		switch cond.place {
 		case InQuery:
-			value, found, err := queryValue(query, cond.key)
+			holds, err := cond.holdsInQuery(query)
 			if err == nil {
 				err = in.besideQuery(cond.key)
 			}
-			if err == nil && found {
-				err = cond.nearly("parameter", value)
-			}
-			if err != nil || !found || !cond.takes(value) {
+			if err != nil || !holds {
 				return false, err
 			}
 		case InHeader:
@@ -57,6 +54,24 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 		}
 	}
 	return true, nil
+}
+
+// holdsInQuery judges a condition on one parameter. Of a list that is written like one,
+// "include[]", any element may meet it: whoever reads the list reads them all.
+func (c *condition) holdsInQuery(query string) (holds bool, err *Error) {
+	judge := func(value string) *Error {
+		holds = holds || c.takes(value)
+		return c.nearly("parameter", value)
+	}
+	if strings.HasSuffix(c.key, "[]") {
+		err = queryValues(query, c.key, partOf, judge)
+		return holds, err
+	}
+	value, found, err := queryValue(query, c.key)
+	if err == nil && found {
+		err = judge(value)
+	}
+	return holds, err
 }
 
 // nearly refuses a text of a query or head that is not a value, and that some server

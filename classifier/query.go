@@ -44,30 +44,44 @@ func unescapeQuery(s string) (string, *Error) {
 
 // queryValue finds the one value of a parameter that decides the action.
 func queryValue(query, name string) (value string, found bool, err *Error) {
+	err = queryValues(query, name, cutTo, func(text string) *Error {
+		if found {
+			return twice(name)
+		}
+		value, found = text, true
+		return nil
+	})
+	return value, found && err == nil, err
+}
+
+// queryValues passes the values of a parameter that decides the action, in their order. It
+// refuses other keys that some reader takes for the name, as meant says.
+func queryValues(query, name string, meant func(key, name string) bool, take func(value string) *Error) *Error {
 	for query != "" {
 		var raw, rawKey, rawValue string
 		raw, rawKey, rawValue, query = nextPair(query)
 		key, err := unescapeQuery(rawKey)
 		if err != nil {
-			return "", false, err
+			return err
 		}
 		if key != name {
-			if hides(raw, key, name) {
-				return "", false, otherSpelling(name)
+			if hidesAs(meant, raw, key, name) {
+				return otherSpelling(name)
 			}
 			continue
 		}
-		if found {
-			return "", false, twice(name)
+		if strings.IndexByte(rawValue, ';') >= 0 {
+			return semicolon(name)
 		}
-		if found = true; strings.IndexByte(rawValue, ';') >= 0 {
-			return "", false, semicolon(name)
+		value, err := unescapeQuery(rawValue)
+		if err == nil {
+			err = take(value)
 		}
-		if value, err = unescapeQuery(rawValue); err != nil {
-			return "", false, err
+		if err != nil {
+			return err
 		}
 	}
-	return value, found, nil
+	return nil
 }
 
 // queryHasPart reports whether some reader would find something inside of the name in
