@@ -93,6 +93,7 @@ func TestAPartOfAnUploadNamesIt(t *testing.T) {
 	for _, address := range []string{
 		"POST https://storage.googleapis.com/upload/storage/v1/b/b/o", "POST https://www.googleapis.com/upload/storage/v1/b/b/o",
 		"PUT https://www.googleapis.com/upload/drive/v3/files/f", "PUT https://www.googleapis.com/upload/drive/v2/files/f",
+		"PUT https://www.googleapis.com/resumable/upload/drive/v3/files/f", "PUT https://www.googleapis.com/resumable/upload/drive/v2/files/f",
 	} {
 		for id, named := range map[string]bool{"=ABPtcPq7_x-y": true, "": false, "=": false, "=+": false, "=%20%20%20%20%20%20%20%20%20": false, "=%0aABPtcPq7_x-y": false} {
 			e := parse(t, address, id, address+"?uploadType=resumable&upload_id"+id+" → - -")
