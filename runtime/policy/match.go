@@ -57,7 +57,7 @@ func (c *test) holds(f *facts) bool {
 	case fieldGroup:
 		return slices.ContainsFunc(f.groups, c.matches)
 	case fieldHost:
-		return c.matches(f.values[fieldHost]) || c.matches(f.name) || c.matches(f.bare)
+		return c.matches(f.values[fieldHost]) || c.matches(f.name) || slices.ContainsFunc(c.patterns, f.isBare)
 	default:
 		return c.matches(f.values[c.field])
 	}
@@ -77,6 +77,7 @@ type pattern struct {
 	form form
 	text string // without the star, save for formGlob
 	glob runtime.Glob
+	bare bool // an IPv6 address may have this form without its brackets
 }
 
 type form int
@@ -90,7 +91,7 @@ const (
 )
 
 func newPattern(text string) pattern {
-	p := pattern{form: formGlob, text: text, glob: runtime.Glob(text)}
+	p := pattern{form: formGlob, text: text, glob: runtime.Glob(text), bare: bareAddress(text)}
 	switch star := strings.IndexByte(text, '*'); {
 	case star < 0:
 		p.form = formLiteral
@@ -103,6 +104,14 @@ func newPattern(text string) pattern {
 		p.form, p.text = formSuffix, text[1:]
 	}
 	return p
+}
+
+// bareAddress reports whether a host pattern begins as an IPv6 address without brackets
+// does. In another one a colon stands before a port: "*:443" is not for the hosts
+// whose last group is 443, whatever their port.
+func bareAddress(text string) bool {
+	group, _, colon := strings.Cut(text, ":")
+	return colon && strings.Trim(group, "0123456789abcdef") == ""
 }
 
 func (p *pattern) match(s string) bool {
@@ -128,6 +137,9 @@ type facts struct {
 	roles  []string
 	groups []string
 }
+
+// isBare reports whether the pattern is for the IPv6 host, written without brackets.
+func (f *facts) isBare(p pattern) bool { return p.bare && p.match(f.bare) }
 
 // factsOf reads a question. For a built request the action's own authority and
 // method stand for the target, so that a rule on a host holds for `kimbap call`
