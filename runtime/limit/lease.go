@@ -107,10 +107,11 @@ func (l *lease) next(of *runtime.Limit) int {
 	return max(1, min(2*l.size, of.Burst/4, mostLease))
 }
 
-// fresh reports whether the lease may still be used.
+// fresh reports whether the lease may still be used. Of callers who come at once, one
+// may have read the clock before the one who made the lease.
 func (l *lease) fresh(now time.Time) bool {
 	age := now.Sub(l.from)
-	return age >= 0 && age < leaseTime
+	return age > -leaseTime && age < leaseTime
 }
 
 // putBack returns a request that was taken a moment ago.

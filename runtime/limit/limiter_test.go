@@ -298,6 +298,20 @@ func TestALeaseLapses(t *testing.T) {
 	}
 }
 
+// Of callers who come at once, one looks at the clock before the other and takes its request
+// after it: the lease that the other has made serves both.
+func TestWhoLookedAtTheClockEarlierLosesNoLease(t *testing.T) {
+	l, b := process(t, newStore()), bucket("a", 400, time.Hour)
+	for i := range 400 {
+		if e := take(t, l, start.Add(-time.Duration(i%2)*time.Microsecond), b); e != nil {
+			t.Fatalf("request %d of a burst of 400: %v", i+1, e)
+		}
+	}
+	if take(t, l, start, b) == nil {
+		t.Error("more than the burst passed")
+	}
+}
+
 // A wait that is told is honest: with nobody else about, the request passes then.
 func TestTheWaitIsHonest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
