@@ -192,6 +192,17 @@ type Auth struct {
 	Placeholders map[string]string
 }
 
+// HeaderField is the header field that the credential goes into, "" for none.
+func (a *Auth) HeaderField() string {
+	switch a.Type {
+	case AuthBearer, AuthBasic, AuthOAuth2:
+		return "Authorization"
+	case AuthHeader:
+		return a.Header
+	}
+	return ""
+}
+
 // Refs are the names in the vault that a key is made of: its own, and the one of the user
 // that goes with it.
 func (a *Auth) Refs() []string {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 )
@@ -30,4 +31,36 @@ func Bearer(h http.Header) (Secret, error) {
 	return Secret{}, &Error{
 		Code: CodeUnauthenticated, Reason: ReasonNoToken, Stage: StageIdentify, Msg: wrong, Hint: "send Authorization: Bearer TOKEN",
 	}
+}
+
+// AppendReadings adds the ways a value can carry a token: as it is, after its
+// prefix or scheme, and as the user or password of Basic.
+func AppendReadings(out []string, value, prefix string) []string {
+	out = append(out, value)
+	if prefix != "" {
+		if rest, ok := strings.CutPrefix(value, prefix); ok {
+			out = append(out, rest)
+		}
+	}
+	scheme, rest, ok := strings.Cut(value, " ")
+	if !ok {
+		return out
+	}
+	rest = strings.Trim(rest, " ")
+	out = append(out, rest)
+	if strings.EqualFold(scheme, "Basic") {
+		if user, password, ok := basicParts(rest); ok {
+			out = append(out, user, password)
+		}
+	}
+	return out
+}
+
+func basicParts(text string) (user, password string, ok bool) {
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return "", "", false
+	}
+	user, password, _ = strings.Cut(string(plain), ":")
+	return user, password, true
 }

@@ -113,6 +113,10 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 		c.say("a script that waits goes on by itself, one that paused with: kimbap exec --resume ID, by whoever started it; has it ended, the same call in another one uses this yes")
 		return
 	}
+	if decided.Connection() {
+		c.say("the requester opens it: by a request that waits, or the same one again")
+		return
+	}
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,11 @@ type Approval struct {
 	Ended     bool            `json:"requester_ended,omitempty"` // nobody could use a yes
 	Over      bool            `json:"script_ended,omitempty"`    // its script has: a yes is for the same call, made again
 	Args      runtime.Args    `json:"args,omitempty"`            // of show: as its text has them, secret ones hidden
+}
+
+// Connection reports whether it is for one, which only its client can open: nobody collects it.
+func (a *Approval) Connection() bool {
+	return a.Action == runtime.ActionTunnel || a.Action == runtime.ActionPass && strings.HasPrefix(a.Summary, http.MethodConnect+" ")
 }
 
 func shownApproval(p approval.Approval) Approval {
@@ -296,7 +302,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	req := held.Request()
 	req.Caller, req.Approval = caller, decided.ID
 	a.readable(req)
-	action, err := a.Action(string(held.Action))
+	action, err := a.heldAction(req)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -305,6 +311,15 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	}
 	out.Of(req)
 	return action, held.Args, out.Decode()
+}
+
+// heldAction is the action of a request that was held, of no service too.
+func (a *App) heldAction(req *runtime.Request) (*runtime.Action, error) {
+	if !req.Action.Foreign() {
+		return a.Action(string(req.Action))
+	}
+	found, err := a.services.Resolve(req)
+	return found.Action, err
 }
 
 // approvalStatus is what /kimbap/approvals/ID answers its requester.

@@ -29,6 +29,8 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Terms:   approvalTerms(a.config.Current()),
 		Tell:    tell,
 		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.masks().Of,
+		Placeholder: func(value string) bool { _, known := a.placeholder(value); return known },
+		HashKey:     a.vault.HashKey,
 	})
 	if err != nil {
 		return err

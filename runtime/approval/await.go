@@ -17,7 +17,7 @@ func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Ve
 	if call.Request.Approval != "" {
 		return d.collect(ctx, call, verdict)
 	}
-	f, digest, err := dossierOf(call, verdict)
+	f, digest, err := d.dossierOf(ctx, call, verdict)
 	if err != nil {
 		return runtime.Ticket{}, err
 	}
@@ -47,8 +47,8 @@ func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Ve
 }
 
 // dossierOf takes down the call, with its digest.
-func dossierOf(call *runtime.Call, verdict runtime.Verdict) (*dossier, string, error) {
-	f, err := newDossier(call, verdict)
+func (d *Desk) dossierOf(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (*dossier, string, error) {
+	f, err := d.newDossier(ctx, call, verdict)
 	if err != nil {
 		return nil, "", err
 	}

@@ -58,7 +58,7 @@ func (d *Desk) sameAsHeld(ctx context.Context, a *Approval, call *runtime.Call, 
 		return otherThanHeld(a, "policy now demands another one")
 	}
 	verdict.Terms = held.Terms
-	_, digest, err := dossierOf(call, verdict)
+	_, digest, err := d.dossierOf(ctx, call, verdict)
 	if err == nil && digest != a.Digest {
 		err = otherThanHeld(a, "the action has changed since")
 	}

@@ -43,6 +43,14 @@ type Options struct {
 	// people are shown. It is asked before a text is cut or escaped.
 	Mask func(ctx context.Context, tenant runtime.Tenant) (func(text string) string, error)
 
+	// Placeholder, when not nil, reports whether a value stands for a stored credential, of
+	// any service: a login is not the caller's own then.
+	Placeholder func(value string) bool
+
+	// HashKey, when not nil, makes a tenant's keyed hash, by which two logins are told apart;
+	// without it, their SHA-256 does.
+	HashKey func(ctx context.Context, tenant runtime.Tenant) (func(value string) string, error)
+
 	// Late, when not nil, is told of an end of an execution that could not be written,
 	// with why, and with nil once it was.
 	Late func(id string, err error)

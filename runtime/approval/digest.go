@@ -33,12 +33,22 @@ func (f *dossier) digest() (string, error) {
 		return "", err
 	}
 	form, body := bodyForm(f.HeldRequest)
-	sum := sha256.Sum256(lengths(
+	parts := []string{
 		"kimbap approval 3", string(f.terms()), string(f.Tenant), f.Principal, string(f.Action), f.Definition,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
 		string(args), form, string(boundFields(f.Header, unbound)), body,
-	))
+	}
+	sum := sha256.Sum256(lengths(f.withLogin(parts)...))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// withLogin adds an own login in place of the stored key: nothing else is done by a yes for it.
+// Without one the parts are those of before there was this.
+func (f *dossier) withLogin(parts []string) []string {
+	if f.Sum == "" {
+		return parts
+	}
+	return append(parts, "login", f.Sum)
 }
 
 // terms is the one form of what the rule demands of an approval: a question that

@@ -22,9 +22,10 @@
 // It tells nobody more than they may know, and never tells a requester how to accept.
 //
 // The caller's Authorization, Proxy-Authorization and Cookie fields, and the field of the
-// service's own credential, are not kept with a held request. A request that uses the
-// caller's own login is therefore finished by the caller's identical retry, not by
-// [Desk.Held].
+// service's own credential, are not kept with a held request, but for a placeholder. A request
+// that uses the caller's own login is therefore finished by the caller's identical retry, and
+// [Desk.Held] refuses it. Where such a login takes the place of a stored key, the approval is
+// bound to it by a keyed hash.
 //
 // Start reading at [Desk.Await]; the person's side is [Desk.Accept].
 package approval

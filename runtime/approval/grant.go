@@ -53,11 +53,12 @@ func (f *dossier) scope(run string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(lengths(
+	parts := []string{
 		"kimbap grant 2", string(f.terms()), string(f.Tenant), f.Principal, run, string(f.Action), f.Definition, f.Rule,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path, string(args),
 		string(boundFields(f.Header, passing)),
-	))
+	}
+	sum := sha256.Sum256(lengths(f.withLogin(parts)...))
 	return hex.EncodeToString(sum[:]), nil
 }
 

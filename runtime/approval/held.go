@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 )
 
 // HeldRequest is a request as it waits for a person: what is needed to send it
-// again. It never holds the caller's credential fields.
+// again. It never holds the caller's credential fields, but for a placeholder.
 type HeldRequest struct {
 	Surface runtime.Surface
 	Action  runtime.Ref
@@ -27,6 +28,7 @@ type HeldRequest struct {
 	Proto   string
 	Header  http.Header
 	Body    []byte
+	login
 }
 
 // Request returns a request that [runtime.Pipeline.Do] takes for the same one.
@@ -37,6 +39,9 @@ func (h HeldRequest) Request() *runtime.Request {
 		return req
 	}
 	req.Raw = &runtime.Raw{Proto: h.Proto, Header: h.Header.Clone(), ContentLength: int64(len(h.Body))}
+	if len(h.Placeholder) > 0 {
+		maps.Copy(req.Raw.Header, h.Placeholder.Clone())
+	}
 	if len(h.Body) > 0 {
 		req.Raw.Body = bytes.NewReader(h.Body)
 		_, _ = req.Raw.Buffer(req.Raw.ContentLength) // of memory: what it is now may depend on it
@@ -65,9 +70,9 @@ type dossier struct {
 }
 
 // newDossier takes down a call. The body must have been read whole.
-func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
+func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runtime.Verdict) (f *dossier, err error) {
 	req, who := call.Request, call.Principal
-	f := &dossier{
+	f = &dossier{
 		HeldRequest: HeldRequest{
 			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
 			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil,
@@ -92,9 +97,12 @@ func newDossier(call *runtime.Call, verdict runtime.Verdict) (*dossier, error) {
 	}
 	f.Body, f.Proto, f.Header = body, req.Raw.Proto, req.Raw.Header.Clone()
 	for _, field := range []string{"Authorization", "Proxy-Authorization", "Cookie", call.Action.Auth.Header} {
-		f.Header.Del(field)
+		for _, name := range spellings(f.Header, field) {
+			delete(f.Header, name)
+		}
 	}
-	return f, nil
+	f.login, err = d.loginOf(ctx, call)
+	return f, err
 }
 
 // says reports whether an argument of a built request says what it acts on: not one

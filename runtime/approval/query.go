@@ -58,7 +58,8 @@ func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Appr
 }
 
 // Held returns the request of an approval to its requester, and to nobody
-// else, to be sent again. That it was approved is checked when it is.
+// else, to be sent again. That it was approved is checked when it is. One with the
+// requester's own login, and a connection, it refuses.
 func (d *Desk) Held(ctx context.Context, who runtime.Principal, id string) (HeldRequest, error) {
 	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
 	if err != nil {
@@ -71,6 +72,9 @@ func (d *Desk) Held(ctx context.Context, who runtime.Principal, id string) (Held
 		return HeldRequest{}, decidedAlready(&a)
 	}
 	f, err := d.open(ctx, &a)
+	if err == nil {
+		err = f.repeatable(&a)
+	}
 	if err != nil {
 		return HeldRequest{}, err
 	}

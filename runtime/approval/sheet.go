@@ -52,6 +52,13 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		}
 		s.line(0, "field      "+s.word(name)+": "+s.word(strings.Join(f.Header[name], ", ")))
 	}
+	if f.Own {
+		login := "login      the requester's own"
+		if f.Sum != "" {
+			login += ", not the stored key"
+		}
+		s.line(0, login)
+	}
 	asked := "asked at   " + f.Created.UTC().Format(time.RFC3339)
 	if a.State == Pending || a.State == Approved { // else nothing runs any more
 		asked += ", expires " + f.Expires.UTC().Format(time.RFC3339)

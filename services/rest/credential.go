@@ -97,16 +97,7 @@ func (m *message) dropOthers(declared string) {
 	}
 }
 
-// fieldOf returns the header field the credential goes into, "" for none.
-func fieldOf(auth *runtime.Auth) string {
-	switch auth.Type {
-	case runtime.AuthBearer, runtime.AuthBasic, runtime.AuthOAuth2:
-		return "Authorization"
-	case runtime.AuthHeader:
-		return auth.Header
-	}
-	return ""
-}
+func fieldOf(auth *runtime.Auth) string { return auth.HeaderField() }
 
 // foldedFieldOf is [fieldOf], folded.
 func foldedFieldOf(auth *runtime.Auth) string {
@@ -264,7 +255,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 	ours := appendPlaceholders(room[:0], auth)
 	for _, value := range place {
 		from := len(s.values)
-		s.values = appendReadings(s.values, value, auth.Prefix)
+		s.values = runtime.AppendReadings(s.values, value, auth.Prefix)
 		reads := s.values[from:]
 		own := slices.ContainsFunc(reads, func(r string) bool { return b.own(call, auth, ours, r) })
 		if !own {
@@ -280,7 +271,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 			continue // read above, in the same way
 		}
 		for _, value := range m.values(name) {
-			s.values = appendReadings(s.values, value, "")
+			s.values = runtime.AppendReadings(s.values, value, "")
 		}
 	}
 	return s, b.elsewhere(call, auth, ours, m)
@@ -311,36 +302,4 @@ func queryValues(target, name string) []string {
 		}
 	}
 	return out
-}
-
-// appendReadings adds the ways a value can carry a token: as it is, after its
-// prefix or scheme, and as the user or password of Basic.
-func appendReadings(out []string, value, prefix string) []string {
-	out = append(out, value)
-	if prefix != "" {
-		if rest, ok := strings.CutPrefix(value, prefix); ok {
-			out = append(out, rest)
-		}
-	}
-	scheme, rest, ok := strings.Cut(value, " ")
-	if !ok {
-		return out
-	}
-	rest = strings.Trim(rest, " ")
-	out = append(out, rest)
-	if strings.EqualFold(scheme, "Basic") {
-		if user, password, ok := basicParts(rest); ok {
-			out = append(out, user, password)
-		}
-	}
-	return out
-}
-
-func basicParts(text string) (user, password string, ok bool) {
-	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
-	if err != nil {
-		return "", "", false
-	}
-	user, password, _ = strings.Cut(string(plain), ":")
-	return user, password, true
 }

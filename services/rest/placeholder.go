@@ -107,7 +107,7 @@ func dropped(call *runtime.Call, auth *runtime.Auth, name string) bool {
 func (b *Backend) spare(call *runtime.Call, auth *runtime.Auth, ours placeholders, value string) bool {
 	var room [4]string
 	own := false
-	for _, r := range appendReadings(room[:0], value, "") {
+	for _, r := range runtime.AppendReadings(room[:0], value, "") {
 		if b.own(call, auth, ours, r) {
 			own = true
 		} else if _, known := b.o.Placeholders(r); known {
@@ -154,10 +154,10 @@ func (b *Backend) marks(auth *runtime.Auth, name string, list []string) bool {
 // refuseIn looks at a text, as it is and decoded, whole and in pieces.
 func (b *Backend) refuseIn(auth *runtime.Auth, ours placeholders, text string) error {
 	var room [8]string // of most texts, without a place on the heap
-	look := appendPieces(appendReadings(room[:0], text, ""), text)
+	look := appendPieces(runtime.AppendReadings(room[:0], text, ""), text)
 	if strings.Contains(text, "%") {
 		plain := queryUnescape(text)
-		look = appendPieces(appendReadings(look, plain, ""), plain)
+		look = appendPieces(runtime.AppendReadings(look, plain, ""), plain)
 	}
 	if service, found := b.known(ours, look); found {
 		return foreignPlaceholder(service)
