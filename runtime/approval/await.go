@@ -21,10 +21,10 @@ func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Ve
 	if err != nil {
 		return runtime.Ticket{}, err
 	}
-	if ticket, allowed, err := d.standing(ctx, f, digest); allowed || err != nil {
-		return ticket, err
-	}
 	for until := (time.Time{}); ; {
+		if ticket, allowed, err := d.standing(ctx, f, digest); allowed || err != nil {
+			return ticket, err
+		}
 		a, told, err := d.ask(ctx, f, digest, verdict.Terms.Expires)
 		if err != nil {
 			return runtime.Ticket{}, err
@@ -39,7 +39,7 @@ func (d *Desk) Await(ctx context.Context, call *runtime.Call, verdict runtime.Ve
 		if a.State == Pending && call.Request.OnPending != nil {
 			call.Request.OnPending(a.ID, a.Expires)
 		}
-		ticket, used, err := d.watch(ctx, a, until)
+		ticket, used, err := d.watch(ctx, a, until, func() (runtime.Ticket, bool, error) { return d.standing(ctx, f, digest) })
 		if used || err != nil {
 			return ticket, err
 		} // an identical request took the yes: this one needs its own
@@ -170,16 +170,23 @@ func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 	return n > 0, tooMany(open)
 }
 
-// watch follows one approval until it is used, ended, or the hold is over.
+// watch follows one approval until it is used, ended, or the hold is over, or until a yes to
+// another request allows this one too, which standing knows.
 // Neither used nor an error means that an identical request used it.
-func (d *Desk) watch(ctx context.Context, a Approval, until time.Time) (ticket runtime.Ticket, used bool, err error) {
+func (d *Desk) watch(ctx context.Context, a Approval, until time.Time, standing func() (runtime.Ticket, bool, error)) (ticket runtime.Ticket, used bool, err error) {
 	asked := a
-	for {
+	for first := true; ; first = false {
 		changed := d.changed() // before the store is read, so that no decision falls between
 		found := true
 		a, found, err = d.o.Store.Glance(ctx, a.Tenant, a.ID)
 		if err == nil && a.State == Approved { // what is used is read whole, and judged as it is then
 			a, found, err = d.o.Store.Approval(ctx, a.Tenant, a.ID)
+		}
+		if err == nil && found && (a.State == Expired || a.State == Pending && !first) { // expired: an identical one may have closed it
+			ticket, used, err = standing()
+		}
+		if used {
+			return ticket, true, nil
 		}
 		switch {
 		case err != nil && ctx.Err() != nil: // at the very moment that the store was read

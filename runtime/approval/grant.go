@@ -118,7 +118,11 @@ func (d *Desk) widen(ctx context.Context, a *Approval, f *dossier, v decision, y
 	if g.Sealed, err = d.o.Sealer.SealFor(ctx, a.Tenant, purposeGrant, plain, bindGrant(&g)); err != nil {
 		return err
 	}
-	return d.o.Store.AddGrant(ctx, g)
+	if err := d.o.Store.AddGrant(ctx, g); err != nil {
+		return err
+	}
+	d.wake() // what waits may be the like of it
+	return nil
 }
 
 func bindGrant(g *Grant) []byte { return lengths(string(g.Tenant), g.ID, g.Scope) }
@@ -149,14 +153,14 @@ func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error)
 // request for a while. The execution gets an approval of its own, in that
 // person's name, so that it has an end like any other.
 // A yes to this very request, not used yet, goes before it while it may be used, and so
-// does a no: who gave it had seen this request, and not only one like it.
+// does a no: who gave it had seen this request, and not only one like it. A question about
+// it that is still open is closed.
 func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket runtime.Ticket, allowed bool, err error) {
 	own, found, err := d.openFor(ctx, f, digest)
 	if err == nil && found && own.State == Rejected {
 		err = rejectedBefore(&own)
 	}
-	found = found && own.State == Approved
-	if err != nil || found && !d.expired(&own) {
+	if err != nil || found && own.State == Approved && !d.expired(&own) {
 		return ticket, false, err
 	}
 	runs := []string{""}
@@ -180,20 +184,26 @@ func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket 
 			if !d.now().Before(w.Expires) {
 				continue
 			}
-			if found { // past its time: nobody is to be told of it later
-				if _, err := d.expire(ctx, &own); err != nil {
+			if found { // nobody is to be asked, or told, of it later
+				closed, err := d.move(ctx, own.Tenant, own.ID, own.State, Expired, Change{At: d.now(), Note: allowedBy(&grants[i], w)})
+				if err != nil || !closed && own.State == Pending { // which somebody has decided just now
 					return ticket, false, err
 				}
 			}
-			ticket, err = d.byGrant(ctx, f, digest, grants[i].ID, w)
+			ticket, err = d.byGrant(ctx, f, digest, &grants[i], w)
 			return ticket, err == nil, err
 		}
 	}
 	return ticket, false, nil
 }
 
+// allowedBy says which yes allows the like of what it was given for.
+func allowedBy(g *Grant, w allowance) string {
+	return fmt.Sprintf("allowed by the yes to %s until %s", g.ID, w.Expires.UTC().Format(time.RFC3339))
+}
+
 // byGrant writes down the execution that a grant allows, begun.
-func (d *Desk) byGrant(ctx context.Context, f *dossier, digest, granted string, w allowance) (runtime.Ticket, error) {
+func (d *Desk) byGrant(ctx context.Context, f *dossier, digest string, granted *Grant, w allowance) (runtime.Ticket, error) {
 	f.Created, f.Expires = d.now().UTC().Truncate(time.Millisecond), w.Expires
 	a := f.row(d.o.NewID(), digest)
 	if err := d.seal(ctx, &a, f); err != nil {
@@ -207,7 +217,7 @@ func (d *Desk) byGrant(ctx context.Context, f *dossier, digest, granted string, 
 		return runtime.Ticket{}, err
 	}
 	a.State, a.By, a.Presence, a.Decided, a.Holder = Executing, w.By, w.Presence, w.At, d.o.Process()
-	a.Note = fmt.Sprintf("allowed by the yes to %s until %s", granted, w.Expires.UTC().Format(time.RFC3339))
+	a.Note = allowedBy(granted, w)
 	if err := d.o.Store.AddApproval(ctx, a); err != nil {
 		return runtime.Ticket{}, err
 	}

@@ -144,7 +144,7 @@ type Change struct {
 	At       time.Time // becomes Decided with Approved and Rejected, Ended with Executed, Failed and Unknown
 	By       string    // who decided
 	Presence string
-	Note     string // reason of a rejection, error of a failed execution
+	Note     string // reason of a rejection, error of a failed execution, why nobody has to answer any more
 	Holder   string // the process that executes
 	Proof    []byte // the yes, sealed, so that an edited row cannot pass for one
 }
