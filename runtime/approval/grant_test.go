@@ -121,11 +121,11 @@ func TestAYesForAWhileIsForItsHeaderFields(t *testing.T) {
 
 // So it is for arguments that stand there.
 func TestAYesForAWhileIsForArgumentsOfTheHeader(t *testing.T) {
-	built := func(account, key, text string) *runtime.Call {
+	built := func(account, key, text string, more ...runtime.Field) *runtime.Call {
 		call := note(agent("a"), "1", text)
-		call.Action.HTTP = &runtime.HTTPSpec{Headers: []runtime.Field{
+		call.Action.HTTP = &runtime.HTTPSpec{Headers: append([]runtime.Field{
 			{Name: "Stripe-Account", Value: runtime.Template{Value: "{account}"}}, {Name: "Idempotency-Key", Value: runtime.Template{Value: "{key}"}},
-		}}
+		}, more...)}
 		call.Action.Params = append(call.Action.Params, runtime.Param{Name: "account", In: runtime.InHeader}, runtime.Param{Name: "key", In: runtime.InHeader})
 		call.Args["account"], call.Args["key"] = account, key
 		return call
@@ -139,6 +139,14 @@ func TestAYesForAWhileIsForArgumentsOfTheHeader(t *testing.T) {
 	}
 	if _, err := d.Await(t.Context(), built("acct_production", "k1", "x"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
 		t.Errorf("another account: %v", err)
+	}
+	// One that fills a field of each kind says what the request acts on.
+	too := runtime.Field{Name: "X-Request-Id", Value: runtime.Template{Value: "{account}"}}
+	if _, err := d.yes(t, d.ask(t, built("acct_test", "k1", "x", too)), approval.Yes{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Await(t.Context(), built("acct_production", "k1", "y", too), asked()); runtime.CodeOf(err) != runtime.CodeApprovalPending {
+		t.Errorf("another account, in two fields: %v", err)
 	}
 }
 

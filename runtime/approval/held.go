@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,15 +105,18 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 }
 
 // says reports whether an argument of a built request says what it acts on: not one
-// of the body, nor one that fills a field of [passing].
+// of the body, nor one that fills fields of [passing] alone.
 func says(a *runtime.Action, p *runtime.Param) bool {
 	if p.In != runtime.InHeader || a.HTTP == nil {
 		return p.In != runtime.InBody
 	}
-	return !slices.ContainsFunc(a.HTTP.Headers, func(f runtime.Field) bool {
-		template, _ := f.Value.Value.(string)
-		return passing(f.Name) && strings.Contains(template, "{"+p.Name+"}")
-	})
+	fills, acts := false, false
+	for _, f := range a.HTTP.Headers {
+		if template, _ := f.Value.Value.(string); strings.Contains(template, "{"+p.Name+"}") {
+			fills, acts = true, acts || !passing(f.Name)
+		}
+	}
+	return acts || !fills
 }
 
 // row is the approval as stored, its times cut to what every store keeps.
