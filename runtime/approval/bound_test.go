@@ -240,3 +240,20 @@ func TestApprovalIsBoundToTheFieldsOfTheHeader(t *testing.T) {
 		})
 	}
 }
+
+// Of members that differ in case alone some servers take the last: in another order it is another
+// request, and a person sees the order.
+func TestMembersThatDifferInCaseHaveAnOrder(t *testing.T) {
+	d := newDesk(t)
+	const body = `{"Amount":100000,"amount":1}`
+	id := d.ask(t, posted(agent("a"), "application/json", body))
+	if v := d.show(t, id, true); !strings.Contains(v.Text, strings.ReplaceAll(body, `"`, `\"`)) {
+		t.Errorf("shown as %s", v.Text)
+	}
+	d.accept(t, id)
+	_, err := d.Await(t.Context(), posted(agent("a"), "application/json", `{"amount":1,"Amount":100000}`), asked())
+	wantCode(t, err, runtime.CodeApprovalPending)
+	if ticket, err := d.Await(t.Context(), posted(agent("a"), "application/json", body), asked()); err != nil || ticket.ID != id {
+		t.Errorf("the same again: %v %v", ticket, err)
+	}
+}

@@ -1,8 +1,8 @@
 // Package canon has the one form of what an approval is bound to: of a JSON document, and of
 // arguments. Two that mean different things have different forms.
 //
-// It refuses what readers could disagree on: a member that stands twice, text that is not
-// Unicode, and what nests too deep to be shown. It knows no approval.
+// It refuses what readers could disagree on: a member that stands twice, in another case too,
+// text that is not Unicode, and what nests too deep to be shown. It knows no approval.
 //
 // Start reading at [JSON].
 package canon
@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -28,14 +30,15 @@ var errNotCanonical = errors.New("no canonical form")
 // JSON returns the one form of a JSON document: members sorted by code
 // point, no white space, number tokens exactly as written; and what it says. Documents
 // that mean different things have different forms; one that readers could disagree on
-// (a member twice, text that is not Unicode) has none.
+// (a member twice, or two that differ in case alone, of which some servers take the last;
+// text that is not Unicode) has none.
 func JSON(data []byte) (form []byte, value any, err error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, nil, errNotCanonical
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&value); err != nil || members(value) != colons(data) {
+	if err := decoder.Decode(&value); err != nil || members(value) != colons(data) || alike(value) {
 		return nil, nil, errNotCanonical // of a member that stands twice the last one is kept
 	}
 	form, err = appendValue(nil, value, 0)
@@ -60,6 +63,27 @@ func members(value any) (n int) {
 	}
 	return n
 }
+
+// alike reports whether two members of an object differ in case alone: encoding/json of Go
+// and others read both as one, and which they keep is a matter of the order.
+func alike(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, alike)
+	case map[string]any:
+		seen := make(map[string]bool, len(v))
+		for name, item := range v {
+			if name = strings.Map(oneCase, name); seen[name] || alike(item) {
+				return true
+			}
+			seen[name] = true
+		}
+	}
+	return false
+}
+
+// oneCase is the same for all letters that readers take for one.
+func oneCase(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
 
 // colons counts the members that stand in valid JSON.
 func colons(data []byte) (n int) {

@@ -27,6 +27,7 @@ func TestCanonicalJSON(t *testing.T) {
 		"twice below": `[{"a:":{"b":":"},"a:":{}}]`, "twice in what is replaced": `{"a":{"b":1,"c":2},"a":{"b":{"c":3}}}`,
 		"lone surrogate": `"\ud800"`, "not UTF-8": "\"\xff\"", "byte order mark": "\ufeff{}", "trailing comma": `[1,]`,
 		"deep": strings.Repeat("[", 300) + strings.Repeat("]", 300), "replacement": "\"\ufffd\"",
+		"members alike": `{"Amount":100000,"amount":1}`, "members alike to Go": `{"a":[{"kind":1,"\u212aind":2}]}`,
 	} {
 		if got, _, err := JSON([]byte(in)); err == nil {
 			t.Errorf("%s has the form %s", name, got)
