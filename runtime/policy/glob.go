@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // checkGlob returns the pattern in the form that values have, or what is wrong
@@ -29,7 +30,12 @@ func checkGlob(which field, text string) (glob, msg, fix string) {
 		}
 	case fieldHost:
 		return checkHost(text)
+	case fieldAgent, fieldRole, fieldGroup:
+		return checkName(name, text)
 	case fieldMethod:
+		if strings.ContainsAny(text, `/:;<=>@"`) {
+			return "", fmt.Sprintf("no method can be called %q", text), "write several patterns as a list: [GET, POST]"
+		}
 		if upper := strings.ToUpper(text); upper != text {
 			return "", fmt.Sprintf("method %q is not written as methods are", text), "write " + upper
 		}
@@ -42,6 +48,20 @@ func checkGlob(which field, text string) (glob, msg, fix string) {
 }
 
 const serviceCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-*"
+
+// checkName wants the characters of names, with stars anywhere: no token is made with the other
+// signs.
+func checkName(name, text string) (glob, msg, fix string) {
+	const signs = `"#%&'+/:;<=>@` + "`~"
+	if !strings.ContainsAny(text, signs) {
+		return text, "", ""
+	}
+	fix = "its name has letters, digits and ._-"
+	if rest, kind := strings.CutPrefix(text, name+":"); kind && rest != "" && !strings.ContainsAny(rest, signs) { // as in approval.by
+		fix = "write " + rest
+	}
+	return "", fmt.Sprintf("no %s can be called %q", name, text), fix
+}
 
 // checkAction wants service.action, with stars anywhere.
 func checkAction(text string) (glob, msg, fix string) {
@@ -68,7 +88,30 @@ func checkHost(text string) (glob, msg, fix string) {
 	case strings.HasSuffix(lower, ".") || strings.Contains(lower, ".:"):
 		return "", fmt.Sprintf("host %q ends in a dot, which requests never have", text), "leave the dot out"
 	}
+	if star := strings.LastIndexByte(lower, '*'); star >= 0 {
+		return checkEnd(lower, lower[star+1:])
+	}
+	switch canonical, err := condition.Host(lower); {
+	case err != nil:
+		return "", fmt.Sprintf("no request has the host %q: %v", text, err), `write it as "api.example.com", "api.example.com:8443" or "[2001:db8::1]:443"`
+	case canonical != lower:
+		return "", fmt.Sprintf("no request has the host %q, written so", text), fmt.Sprintf("write %q", canonical)
+	}
 	return lower, "", ""
+}
+
+// checkEnd looks at what stands behind the last star of a host, as the end of one.
+func checkEnd(text, end string) (glob, msg, fix string) {
+	if bareAddress(text) || strings.HasSuffix(end, "]") {
+		return text, "", ""
+	}
+	switch _, port, found := strings.Cut(end, ":"); {
+	case found && strings.Contains(port, ":") && !strings.Contains(end, "]"):
+		return "", fmt.Sprintf("no host ends in %q", end), fmt.Sprintf("write an address in brackets: \"[%s]\"", text)
+	case found && port == "":
+		return "", fmt.Sprintf("no host ends in %q", end), "write the port, or leave the colon out"
+	}
+	return text, "", ""
 }
 
 // closed wants a pattern that matches one of the words at least.
