@@ -41,8 +41,8 @@ func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.
 	if err != nil {
 		return bare(a), err
 	}
-	if !yes.Full && !render(&a, f, false, mask).Complete {
-		return bare(a), notShown(&a)
+	if v := render(&a, f, false, mask); !yes.Full && !v.Complete {
+		return bare(a), notShown(&v)
 	}
 	if err := widens(f, yes); err != nil {
 		return bare(a), err

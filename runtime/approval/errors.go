@@ -156,10 +156,14 @@ func decidedAlready(a *Approval) *runtime.Error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Msg: msg, Err: ErrDecided, Hint: "kimbap approve list shows what waits still"}
 }
 
-func notShown(a *Approval) *runtime.Error {
+func notShown(v *View) *runtime.Error {
+	why := "is too long to be shown in full"
+	if v.Covered {
+		why = "has something hidden, since it repeats the value of a secret argument"
+	}
 	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Err: ErrNotShown,
-		Msg:  "this request is too long to be shown in full, so accepting it would accept what nobody has seen",
+		Code: runtime.CodeInvalidInput, ApprovalID: v.Approval.ID, Err: ErrNotShown,
+		Msg:  "this request " + why + ", so accepting it would accept what nobody has seen",
 		Hint: "look at all of it with --full, then accept it with --full",
 		Ask:  `look at all of it with GET /v1/approvals/{id}?full=true, then accept it with "full": true`,
 	}

@@ -114,8 +114,8 @@ func (d *Desk) keep(ctx context.Context, a *Approval) ([]byte, error) {
 	}
 	v := render(a, f, false, mask)
 	m := remains{Row: a.sum(), Text: v.Text, Args: brief(v.Args), Values: (&sheet{hidden: f.hiddenValues(), stored: mask}).flat(f)}
-	if !v.Complete {
-		m.Text = strings.TrimSuffix(m.Text, cutShort) + "NOT FULLY SHOWN: it is closed, and the rest of it is not kept\n"
+	if shown, cut := strings.CutSuffix(m.Text, cutShort); cut {
+		m.Text = shown + "NOT FULLY SHOWN: it is closed, and the rest of it is not kept\n"
 	}
 	plain, err := json.Marshal(m)
 	if err != nil {

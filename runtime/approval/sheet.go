@@ -22,6 +22,7 @@ type sheet struct {
 	full     bool
 	complete bool
 	hidden   []string // values of secret arguments
+	covered  int      // how often one of these was taken out
 	stored   masks    // takes out what the vault holds
 	lines    int
 	skipped  int
@@ -243,12 +244,14 @@ func (s *sheet) key(name string) string {
 func (s *sheet) mask(text string) string {
 	for _, value := range s.hidden {
 		if text == value {
+			s.covered++
 			return hiddenText
 		}
 		if len(value) < 4 {
 			continue
 		}
 		for _, form := range []string{value, url.QueryEscape(value), url.PathEscape(value)} {
+			s.covered += strings.Count(text, form)
 			text = strings.ReplaceAll(text, form, hiddenText)
 		}
 	}

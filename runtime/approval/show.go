@@ -16,6 +16,7 @@ type View struct {
 	Args     runtime.Args // the exact arguments, declared secrets left out
 	Text     string       // safe for a terminal: no control character but newline
 	Complete bool         // Text shows everything that is being asked
+	Covered  bool         // it does not, since the value of a secret argument hides something else
 	Size     int          // bytes of what is sealed of it; 0 of a closed one
 
 	Execution string // of the script that asked first; "" for none, and of a closed one
@@ -128,12 +129,18 @@ func render(a *Approval, f *dossier, full bool, stored masks) View {
 	s := &sheet{full: full, complete: true, stored: stored}
 	s.hidden = f.hiddenValues()
 	s.head(a, f)
+	own := s.covered
 	if len(v.Args) > 0 {
 		s.line(0, "arguments")
 		s.value(1, "", map[string]any(v.Args))
 	}
+	v.Covered = s.covered > own // secret ones stand there as such
 	if !f.Built && len(f.Body) > 0 {
 		s.body(f)
+	}
+	v.Covered = v.Covered || s.covered > f.ownPlaces()
+	if v.Covered {
+		s.text.WriteString(coveredText)
 	}
 	if s.skipped > 0 {
 		s.complete = false
@@ -142,7 +149,7 @@ func render(a *Approval, f *dossier, full bool, stored masks) View {
 	if !s.complete {
 		s.text.WriteString(cutShort)
 	}
-	v.Text, v.Complete = s.text.String(), s.complete
+	v.Text, v.Complete = s.text.String(), s.complete && !v.Covered
 	return v
 }
 
@@ -165,6 +172,15 @@ func (f *dossier) hiddenValues() (out []string) {
 	return out
 }
 
+// ownPlaces is how often values of secret arguments stand where they belong: once in the head
+// or the body of a raw request.
+func (f *dossier) ownPlaces() int {
+	if f.Built {
+		return 0
+	}
+	return len(f.hiddenValues())
+}
+
 // leaves appends the texts in a value, and its numbers as they are written. What is true
 // or false is in most requests, and would hide all of its like.
 func leaves(to []string, value any) []string {
@@ -185,6 +201,9 @@ func leaves(to []string, value any) []string {
 	}
 	return to
 }
+
+// coveredText is shown where the value of a secret argument stands elsewhere, too.
+const coveredText = "HIDDEN: where " + hiddenText + " stands above, it may be something else that has the value of a secret argument\n"
 
 // cutShort ends a view that is not complete.
 const cutShort = "NOT FULLY SHOWN: see all of it with --full (over REST: ?full=true)\n"

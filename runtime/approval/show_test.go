@@ -200,6 +200,54 @@ func TestSecretsThatAreNoTextAreHidden(t *testing.T) {
 	}
 }
 
+// What a secret argument's value hides elsewhere is not accepted unseen: an agent chooses both.
+func TestASecretArgumentCoversNoOtherUnseen(t *testing.T) {
+	d := newDesk(t)
+	params := []runtime.Param{{Name: "to"}, {Name: "password", Secret: true}}
+	built := func(to, password string) *runtime.Call {
+		call := refund(agent("a"), "1")
+		call.Action.Params, call.Args = params, runtime.Args{"to": to, "password": password}
+		return call
+	}
+	sent := func(body, target string) *runtime.Call {
+		call := posted(agent("a"), "application/json", body)
+		call.Action.Params, call.Args, call.Request.Target.Path = params, runtime.Args{"to": "bob", "password": "mallory"}, target
+		return call
+	}
+	const body = `{"to":"bob","password":"mallory"}`
+	for name, c := range map[string]struct {
+		call    *runtime.Call
+		covered bool
+	}{
+		"another argument":  {built("mallory", "mallory"), true},
+		"part of one":       {built("mallory@evil.example", "mallory"), true},
+		"a short one":       {built("7", "7"), true},
+		"its own":           {built("bob", "mallory"), false},
+		"its own, in JSON":  {sent(body, "/v1"), false},
+		"another member":    {sent(`{"to":"bob","password":"mallory","cc":"mallory"}`, "/v1"), true},
+		"the path":          {sent(body, "/v1/mallory"), true},
+		"a member's name":   {sent(`{"to":"bob","password":"mallory","mallory":1}`, "/v1"), true},
+		"its own, in query": {sent(`{"to":"bob"}`, "/v1?password=mallory"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := d.ask(t, c.call)
+			v := d.show(t, id, true)
+			if v.Complete == c.covered || strings.Contains(v.Text, "HIDDEN: ") != c.covered || strings.Contains(v.Text, "--full") {
+				t.Errorf("complete %t:\n%s", v.Complete, v.Text)
+			}
+			if _, err := d.yes(t, id, approval.Yes{}); errors.Is(err, approval.ErrNotShown) != c.covered {
+				t.Errorf("accepted: %v", err)
+			}
+			if !c.covered {
+				return
+			}
+			if _, err := d.yes(t, id, approval.Yes{Full: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A line of a list has the arguments that a view has, of no long request and for no operator
 // of another tenant.
 func TestArgumentsOfALine(t *testing.T) {
