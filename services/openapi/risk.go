@@ -53,19 +53,30 @@ func removes(o *operation) bool {
 func words(o *operation) []string {
 	var out []string
 	for segment := range strings.SplitSeq(o.path, "/") {
-		if !strings.HasPrefix(segment, "{") {
-			out = append(out, strings.Split(kebab(segment), "-")...)
+		if said := kebab(fixed(segment)); said != "" {
+			out = append(out, strings.Split(said, "-")...)
 		}
 	}
 	return append(out, strings.Split(kebab(o.id), "-")...)
 }
+
+// pathAlone is a path without what tells operations of one path apart in a document.
+func pathAlone(path string) string {
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		return path[:end]
+	}
+	return path
+}
+
+// fixed is what a segment says beside its placeholders, as the custom method of "{name}:delete".
+func fixed(segment string) string { return variable().ReplaceAllString(segment, " ") }
 
 // powerful are words of things that go on working after the call.
 func powerful() []string {
 	return []string{
 		"token", "tokens", "key", "keys", "apikey", "apikeys", "credential", "credentials", "oauth", "oauth2", "oidc", "saml", "sso", "scim",
 		"password", "passwords", "certificate", "certificates", "session", "sessions",
-		"webhook", "webhooks", "hook", "hooks", "collaborator", "collaborators", "member", "members", "membership", "memberships",
+		"webhook", "webhooks", "hook", "hooks", "collaborator", "collaborators", "collaboration", "collaborations", "member", "members", "membership", "memberships",
 		"invite", "invites", "invitation", "invitations", "runner", "runners", "jitconfig", "role", "roles", "permission", "permissions",
 		"acl", "acls", "policy", "policies", "owners", "admins", "grant", "grants", "installation", "installations",
 		"authorization", "authorizations", "authorize", "login", "impersonate", "share", "sharing", "public", "transfer",
@@ -113,13 +124,12 @@ func joins(all []string) bool {
 // leaks finds reads whose answer is a secret: the last word of the path is one.
 // A list of what is known about secrets ends in another.
 func leaks(o *operation) bool {
-	path, _, _ := strings.Cut(o.path, "?")
-	last := path[strings.LastIndexByte(path, '/')+1:]
-	all := strings.Split(kebab(last), "-")
+	path := strings.TrimRight(pathAlone(o.path), "/") // Django's end in one
+	all := strings.Split(kebab(fixed(path[strings.LastIndexByte(path, '/')+1:])), "-")
 	if strings.Contains(path, "/secret-scanning/alerts") { // their secrets are what was found
 		return true
 	}
-	return !strings.HasPrefix(last, "{") && slices.Contains([]string{"token", "secret", "password", "credentials", "jitconfig", "reveal"}, all[len(all)-1]) || slices.Contains(all, "oauth")
+	return slices.Contains([]string{"token", "secret", "password", "credentials", "jitconfig", "reveal"}, all[len(all)-1]) || slices.Contains(all, "oauth")
 }
 
 // idempotent follows RFC 9110 section 9.2.2.

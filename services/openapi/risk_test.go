@@ -24,6 +24,8 @@ func TestRiskIsGuessedFromMethodAndWords(t *testing.T) {
 		"GET /runners/registration-token": "grants", "GET /keys/{id}/secret": "grants", "GET /jobs/{id}/credentials": "grants", "GET /oauth.access": "grants",
 		"GET /keys": "low", "GET /tokens/{id}": "low", "GET /secrets/{name}": "low", "GET /webhooks": "low", "GET /members": "low",
 		"POST /responses/input_tokens": "medium", "POST /messages/count_tokens": "medium", "POST /messages": "medium", "POST /issues/{id}/comments": "medium",
+		"GET /api/user/token/": "grants", "GET /secrets/{name}:reveal": "grants", "POST /v1/{name}:setIamPolicy": "grants", "POST /v1/{name}:delete": "high", "POST /v1/{name}:generate": "medium",
+		"GET /reports/{token}": "low", "POST /things/{key}": "medium", "POST /collaborations": "grants", "POST /files/{id}/collaboration": "grants",
 		"POST /projects/{id}/tasks": "medium", "PUT /actions/secrets/{name}": "medium", "POST /teams/{id}/discussions": "medium", "POST /search": "medium",
 	} {
 		method, path, _ := strings.Cut(line, " ")
