@@ -17,6 +17,12 @@ func risks(t *testing.T, paths string, want map[string]runtime.Risk) *openapi.Re
 	if err != nil {
 		t.Fatal(err)
 	}
+	posts(t, r, want)
+	return r
+}
+
+func posts(t *testing.T, r *openapi.Result, want map[string]runtime.Risk) {
+	t.Helper()
 	set := parse(t, r)
 	for path, risk := range want {
 		m, err := set.Table().Match(classifier.Input{Scheme: "https", Authority: "x.test:443", Method: "POST", Target: path, Header: http.Header{}})
@@ -25,7 +31,6 @@ func risks(t *testing.T, paths string, want map[string]runtime.Risk) *openapi.Re
 			t.Errorf("POST %s is %s, %v, want %s\n%s", path, m.Action, err, risk, r.YAML)
 		}
 	}
-	return r
 }
 
 const noBounds = `"parameters": [{"name": "n", "in": "query", "schema": {"type": "integer", "minimum": 10, "maximum": 5}}]`
@@ -64,4 +69,42 @@ func TestWhatDeletesAndIsLeftOutIsGuarded(t *testing.T) {
 	if r.Imported != 0 || len(r.Skipped) != 3 || len(r.Grants) != 0 {
 		t.Error(r.Report())
 	}
+}
+
+// A path that a service file cannot have as it stands is guarded all the same.
+func TestPathsThatCannotBeWrittenAreGuarded(t *testing.T) {
+	r := risks(t, `"/a": {"get": {}}, "/keys#create": {"post": {"operationId": "createKey"}}, "/my tokens/all": {"post": {}}, "/v1/keys;v=1": {"post": {}}, "/café/keys": {"post": {}}, "/k/{a}/*/keys": {"post": {}}, "/b%/keys": {"post": {}}, "hooks": {"post": {}}`,
+		map[string]runtime.Risk{"/keys": runtime.RiskCritical, "/my%20tokens/all": runtime.RiskCritical, "/v1/keys;v=1": runtime.RiskCritical, "/caf%C3%A9/keys": runtime.RiskCritical,
+			"/k/1/*/keys": runtime.RiskCritical, "/hooks": runtime.RiskCritical, "/a": runtime.RiskMedium})
+	if report := r.Report(); r.Imported != 1 || len(r.Skipped) != 7 || strings.Contains(report, "note: POST") {
+		t.Error(report)
+	}
+}
+
+// Of what is guarded nowhere, the report says so.
+func TestAGuardThatIsDroppedIsNamed(t *testing.T) {
+	r := risks(t, `"/a": {"get": {}}, "/x//keys": {"post": {}}`, nil)
+	if !strings.Contains(r.Report(), "note: POST /x//keys may do more than any other read or write, and cannot be told from them: the path has an empty segment\n") {
+		t.Error(r.Report())
+	}
+}
+
+// What lives at another path of the same host is judged there: the catch-alls cover it.
+func TestAnotherServerOfTheSameHostIsGuarded(t *testing.T) {
+	for _, c := range []struct{ servers, own, base, path string }{
+		{`{"url": "https://x.test/2.0"}`, `{"url": "https://x.test"}`, "", "/oauth2/token"},
+		{`{"url": "https://x.test/2.0"}`, `{"url": "https://X.test:443/auth/"}`, "", "/auth/oauth2/token"},
+		{`{"url": "https://x.test/2.0"}`, `{"url": "https://y.test"}, {"url": "/auth"}`, "", "/auth/oauth2/token"},
+		{`{"url": "https://x.test/2.0"}`, `{"url": "https://x.test/a"}, {"url": "https://x.test/b"}`, "", "/b/oauth2/token"},
+		{`{"url": "https://{at}.y.test/2.0", "variables": {"at": {"default": "a"}}}`, `{"url": "https://{at}.y.test/auth", "variables": {"at": {"default": "a"}}}`, "https://x.test/2.0", "/auth/oauth2/token"},
+	} {
+		text := `{"openapi": "3.0.0", "info": {"title": "x", "version": "1"}, "servers": [` + c.servers + `], "paths": {"/a": {"get": {}}, "/oauth2/token": {"post": {"servers": [` + c.own + `]}}, "/oauth2/token#refresh": {"post": {"servers": [` + c.own + `]}}}}`
+		r, err := one(t, text, openapi.Options{BaseURL: c.base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posts(t, r, map[string]runtime.Risk{c.path: runtime.RiskCritical, "/2.0/oauth2/token": runtime.RiskMedium})
+	}
+	other := `"/a": {"get": {}}, "/token": {"post": {"servers": [{"url": "https://y.test"}, {"url": "https://x.test:8443"}]}}`
+	risks(t, other, map[string]runtime.Risk{"/token": runtime.RiskMedium})
 }

@@ -59,7 +59,7 @@ func Import(o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{document: d, auth: s.auth, prefix: s.server.prefix, given: o.BaseURL, lost: map[string]int{}}
+	p := &planner{document: d, auth: s.auth, base: s.server.base, prefix: s.server.prefix, given: o.BaseURL, lost: map[string]int{}}
 	taken := places{}
 	for _, op := range chosen {
 		a, err := p.plan(op, names[op])
@@ -69,9 +69,10 @@ func Import(o Options) (*Result, error) {
 		}
 		if err != nil {
 			i.skip(op.String(), err.Error())
-			if a = p.guard(op, names[op]); a == nil {
-				continue
+			for _, guard := range p.guards(op, names[op]) {
+				s.add(guard, taken)
 			}
+			continue
 		}
 		s.add(a, taken)
 	}
@@ -239,8 +240,10 @@ func (i *importer) drop(s *service, p *planner, problems services.Problems) bool
 		case !a.guard:
 			i.skip(a.from.String(), why)
 			if beyond(a.method, a.risk, a.grants) {
-				guards = append(guards, p.bare(a.from, a.name, a.risk, a.grants))
+				guards = append(guards, p.bare(a.from, p.prefix, a.name, a.risk, a.grants))
 			}
+		default:
+			i.note("%s may do more than any other read or write, and cannot be told from them: %s", a.from, why)
 		}
 		return isBad
 	})

@@ -48,6 +48,7 @@ type arg struct {
 type planner struct {
 	*document
 	auth   *auth
+	base   string // the server, without its path
 	prefix string // of the server's path
 	given  string // the base that a person gave, "" for none
 	lost   map[string]int
