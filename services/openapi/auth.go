@@ -26,6 +26,9 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 	if d.dialect == swagger {
 		schemes = d.root.get("securityDefinitions")
 	}
+	if at, err := d.follow(schemes); err == nil {
+		schemes = at
+	}
 	count := map[string]int{}
 	for _, o := range list {
 		needs := o.object.get("security")
@@ -47,8 +50,10 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 	}
 	known := map[string]*auth{}
 	for name := range count {
-		if scheme, err := d.follow(schemes.get(name)); err == nil {
+		if scheme, err := d.object(schemes.get(name)); err == nil {
 			known[name] = readScheme(name, scheme)
+		} else {
+			known[name] = &auth{}
 		}
 	}
 	return firstKnown(known, slices.SortedFunc(maps.Keys(count), func(x, y string) int {
@@ -75,6 +80,10 @@ func firstKnown(known map[string]*auth, ranked []string) *auth {
 	out := &auth{typ: "none"}
 	for _, name := range ranked {
 		a := known[name]
+		if a != nil && a.typ == "" {
+			out.notes = append(out.notes, fmt.Sprintf("the security scheme %s cannot be read: say it with --auth bearer, or correct auth: in the file", shown(name)))
+			continue
+		}
 		if a == nil {
 			out.notes = append(out.notes, fmt.Sprintf("the security scheme %s is of a kind that cannot be filled in", shown(name)))
 			continue

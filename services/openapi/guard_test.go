@@ -108,3 +108,18 @@ func TestAnotherServerOfTheSameHostIsGuarded(t *testing.T) {
 	other := `"/a": {"get": {}}, "/token": {"post": {"servers": [{"url": "https://y.test"}, {"url": "https://x.test:8443"}]}}`
 	risks(t, other, map[string]runtime.Risk{"/token": runtime.RiskMedium})
 }
+
+// A path whose operations cannot be read is guarded by what it says itself.
+func TestPathsThatCannotBeReadAreGuarded(t *testing.T) {
+	r := risks(t, `"/a": {"get": {}}, "/api_keys": {"$ref": "paths/keys.yaml"}, "/things": {"$ref": "paths/things.yaml"}, "/things/{id}/remove": {"$ref": "#/none"}, "/hooks": {"post": {"$ref": "hook.yaml"}, "get": 7}, "/b": {"get": {"operationId": "post_api_keys"}}`,
+		map[string]runtime.Risk{"/api_keys": runtime.RiskCritical, "/things": runtime.RiskMedium, "/things/7/remove": runtime.RiskHigh, "/hooks": runtime.RiskCritical})
+	text := string(r.YAML)
+	if r.Imported != 2 || r.Total != 7 || len(r.Skipped) != 5 || !strings.Contains(text, "\n  post-api-keys:\n") || !strings.Contains(text, "\n  post-api-keys-") {
+		t.Errorf("%s\n%s", r.Report(), text)
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		if strings.Contains(text, "\n    description: "+method+" /api_keys\n") {
+			t.Errorf("a %s of what cannot be read is guarded:\n%s", method, text)
+		}
+	}
+}

@@ -51,7 +51,10 @@ func Import(o Options) (*Result, error) {
 	}
 	d.at = o.At
 	i := &importer{o: o, d: d, r: &Result{}}
-	chosen, names := i.choose()
+	chosen, unread, names := i.choose()
+	if len(chosen) == 0 && len(i.r.Skipped) > 0 {
+		return nil, o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), mend)
+	}
 	if len(chosen) == 0 {
 		return nil, o.refuse(errors.New("no operation is left to import"), i.has())
 	}
@@ -75,6 +78,11 @@ func Import(o Options) (*Result, error) {
 			continue
 		}
 		s.add(a, taken)
+	}
+	for _, op := range unread {
+		for _, guard := range p.guards(op, names[op]) {
+			s.add(guard, taken)
+		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(p.lost)) {
 		i.note("%s were left out: %d", what, p.lost[what])
@@ -110,17 +118,17 @@ func (i *importer) note(format string, args ...any) {
 	i.r.Notes = append(i.r.Notes, fmt.Sprintf(format, args...))
 }
 
-// choose lists the operations that are asked for, with the names that they have
-// in the whole document.
-func (i *importer) choose() ([]*operation, map[*operation]string) {
+// choose lists the operations that are asked for, and those of them that cannot be read,
+// with the names that they have in the whole document.
+func (i *importer) choose() (chosen, unread []*operation, names map[*operation]string) {
 	unreadable := 0
-	all := i.d.operations(func(what, why string) {
+	all, unread := i.d.operations(func(what, why string) {
 		unreadable++
 		i.skip(what, why)
 	})
-	names := nameOperations(all)
+	names = nameOperations(all, unread)
 	var others []string
-	chosen := slices.DeleteFunc(slices.Clone(all), func(op *operation) bool {
+	left := func(op *operation) bool {
 		tagged := len(i.o.Tags) == 0 || slices.ContainsFunc(op.tags, func(t string) bool {
 			return slices.ContainsFunc(i.o.Tags, func(want string) bool { return strings.EqualFold(t, want) })
 		})
@@ -129,19 +137,21 @@ func (i *importer) choose() ([]*operation, map[*operation]string) {
 			others = append(others, names[op])
 		}
 		return left
-	})
+	}
+	chosen, unread = slices.DeleteFunc(all, left), slices.DeleteFunc(unread, left)
 	i.r.Total = len(chosen) + unreadable
 	if len(others) > 0 {
 		i.note("%d that hand out lasting access were not asked for, and are any other read or write: %s", len(others), few(others, 5))
 	}
-	return chosen, names
+	return chosen, unread, names
 }
 
 // has says what could be asked for: tags, and paths, which are those of the document,
 // without the one of its server.
 func (i *importer) has() string {
 	tags, paths := map[string]bool{}, map[string]bool{}
-	for _, op := range i.d.operations(func(string, string) {}) {
+	all, _ := i.d.operations(func(string, string) {})
+	for _, op := range all {
 		first, _, _ := strings.Cut(strings.TrimPrefix(op.path, "/"), "/")
 		paths[shown("/"+first)] = true
 		for _, t := range op.tags {
@@ -209,7 +219,7 @@ func (i *importer) settle(s *service, p *planner) (*Result, error) {
 		}
 	}
 	if len(s.actions) == 0 {
-		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), "correct the description where it says why, or write a service file: docs/services.md")
+		return nil, i.o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), mend)
 	}
 	for _, a := range s.actions {
 		if !a.guard {
@@ -221,6 +231,9 @@ func (i *importer) settle(s *service, p *planner) (*Result, error) {
 	}
 	return i.r, nil
 }
+
+// mend is what helps where each operation has a reason to be left out.
+const mend = "correct the description where it says why, or write a service file: docs/services.md"
 
 // mostText is the longest file that is made, in bytes, below the longest that
 // is read.

@@ -42,10 +42,11 @@ func kebab(text string) string {
 
 // nameOperations gives every operation of the document a name that is its own.
 // Operations whose names would be the same all get an end made of method and
-// path, so that none takes over the name of another when the document changes.
-func nameOperations(list []*operation) map[*operation]string {
+// path, so that none takes over the name of another when the document changes. Those that
+// cannot be read leave the others their names.
+func nameOperations(list, unread []*operation) map[*operation]string {
 	names, taken := map[*operation]string{}, map[string]int{"api-read": 1, "api-write": 1, "api-delete": 1}
-	for _, o := range list {
+	for i, o := range slices.Concat(list, unread) {
 		name := kebab(o.id)
 		if name == "" {
 			name = kebab(strings.ToLower(o.method) + " " + strings.NewReplacer("{", "by ", "}", "").Replace(o.path))
@@ -55,6 +56,9 @@ func nameOperations(list []*operation) map[*operation]string {
 		}
 		if len(name) > longestName {
 			name = withMark(name, name)
+		}
+		if i >= len(list) && taken[name] > 0 {
+			name = withMark(name, o.String())
 		}
 		names[o] = name
 		taken[name]++

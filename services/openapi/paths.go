@@ -1,8 +1,10 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -61,38 +63,47 @@ func methods() []string {
 	return []string{"get", "head", "post", "put", "patch", "delete", "options", "trace", "query"}
 }
 
-// operations lists all operations by path and method; what cannot be one is
-// noted as left out.
-func (d *document) operations(skip func(what, why string)) []*operation {
+// operations lists all operations by path and method. What cannot be one is noted as left
+// out, and returned as unread. Of a path item that cannot be read any method may be one;
+// nothing is lost of a DELETE, which is high risk everywhere.
+func (d *document) operations(skip func(what, why string)) (out, unread []*operation) {
 	paths := d.root.get("paths")
-	var out []*operation
 	for _, path := range slices.Sorted(maps.Keys(paths.members())) {
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		item, err := d.follow(paths.get(path))
-		if err == nil && item.members() == nil {
-			err = fmt.Errorf("it is no object")
-		}
+		item, err := d.object(paths.get(path))
 		if err != nil {
 			skip(path, err.Error())
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
+				unread = append(unread, &operation{method: method, path: path})
+			}
 			continue
 		}
 		for _, method := range methods() {
-			object := item.get(method)
-			if object.v == nil {
+			if item.get(method).v == nil {
 				continue
 			}
-			o := &operation{method: strings.ToUpper(method), path: path, item: item, object: object}
-			if object.members() == nil {
-				skip(o.String(), "it is no object")
+			o := &operation{method: strings.ToUpper(method), path: path, item: item}
+			if o.object, err = d.object(item.get(method)); err != nil {
+				skip(o.String(), err.Error())
+				unread = append(unread, o)
 				continue
 			}
 			d.describe(o)
 			out = append(out, o)
 		}
 	}
-	return out
+	return out, unread
+}
+
+// object follows a value to the object that it stands for.
+func (d *document) object(v value) (value, error) {
+	v, err := d.follow(v)
+	if err == nil && v.members() == nil {
+		err = errors.New("it is no object")
+	}
+	return v, err
 }
 
 func (d *document) describe(o *operation) {
