@@ -3,6 +3,7 @@
 //
 //	bytes → read.go    one tree for each file, $ref between them (refs.go)
 //	      → paths.go   operations, of which selection is by tag and path
+//	        span.go    their paths, where a parameter holds slashes
 //	      → schema.go  what a schema says of one argument, or of a body's members
 //	      → plan.go    an operation → an action: its arguments and where they go (body.go)
 //	        name.go, risk.go, auth.go, server.go: what the document leaves to be guessed

@@ -77,7 +77,7 @@ func (p *planner) bare(o *operation, prefix, name, level string, grants bool) *a
 	if a.description == "" {
 		a.description = o.method + " " + o.path
 	}
-	parts := strings.Split(strings.TrimSuffix(prefix, "/")+"/"+strings.TrimPrefix(pathAlone(o.path), "/"), "/")[1:]
+	parts := strings.Split(strings.TrimSuffix(prefix, "/")+"/"+strings.TrimPrefix(pathAlone(o.sent), "/"), "/")[1:]
 	for i, part := range parts {
 		if !sayable(part) {
 			parts[i] = fmt.Sprintf("{part%d}", i+1)

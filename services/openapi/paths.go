@@ -29,6 +29,9 @@ type document struct {
 // operation is one method of one path, as the document has it.
 type operation struct {
 	method, path string
+	sent         string            // the path, with what spans segments taken apart
+	apart        map[string]string // placeholders of sent to what the parameter is: {name} to users/{name}
+	unsure       bool              // a parameter may span more segments, or fewer
 	id, summary  string
 	tags         []string
 	deprecated   bool
@@ -76,7 +79,7 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 		if err != nil {
 			skip(path, err.Error())
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
-				unread = append(unread, &operation{method: method, path: path})
+				unread = append(unread, &operation{method: method, path: path, sent: path})
 			}
 			continue
 		}
@@ -84,7 +87,7 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 			if item.get(method).v == nil {
 				continue
 			}
-			o := &operation{method: strings.ToUpper(method), path: path, item: item}
+			o := &operation{method: strings.ToUpper(method), path: path, sent: path, item: item}
 			if o.object, err = d.object(item.get(method)); err != nil {
 				skip(o.String(), err.Error())
 				unread = append(unread, o)
@@ -107,6 +110,7 @@ func (d *document) object(v value) (value, error) {
 }
 
 func (d *document) describe(o *operation) {
+	d.takeApart(o)
 	o.id, o.deprecated, o.tags = o.object.text("operationId"), o.object.is("deprecated"), o.object.texts("tags")
 	for _, text := range []string{o.object.text("summary"), o.item.text("summary"), o.object.text("description")} {
 		if o.summary = sentence(text); o.summary != "" {

@@ -104,7 +104,10 @@ const mostArgs = 250
 
 // path writes the path with its placeholders, and their arguments.
 func (p *planner) path(a *action, o *operation, params []parameter) error {
-	path, query, _ := strings.Cut(o.path, "?")
+	path, query, _ := strings.Cut(o.sent, "?")
+	if o.unsure {
+		return errors.New("a parameter of its path spans segments in more than one way")
+	}
 	if strings.Contains(o.path, "#") || path == "" || path[0] != '/' {
 		return errors.New("its path cannot be sent")
 	}
@@ -128,6 +131,9 @@ func (p *planner) path(a *action, o *operation, params []parameter) error {
 		q := parameter{name: name, in: "path", shape: shape{typ: "string"}}
 		if at >= 0 {
 			q = params[at]
+		}
+		if form := o.apart["{"+name+"}"]; form != "" {
+			q.shape = shape{typ: "string", description: "{" + name + "} of " + form}
 		}
 		if verb != "" { // it ends the segment, so the placeholder takes any text before it
 			q.typ, q.segments = "string", false

@@ -33,7 +33,7 @@ func risk(o *operation) (level string, grants bool) {
 // opens finds what lets anything follow that nobody judges: a command in a container, or a
 // connection to it. Kubernetes asks for these with a GET that becomes a WebSocket.
 func opens(o *operation) bool {
-	for segment := range strings.SplitSeq(o.path, "/") {
+	for segment := range strings.SplitSeq(o.sent, "/") {
 		if slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, segment) {
 			return true
 		}
@@ -52,7 +52,7 @@ func removes(o *operation) bool {
 // words are those of the path, without placeholders, and of the name.
 func words(o *operation) []string {
 	var out []string
-	for segment := range strings.SplitSeq(o.path, "/") {
+	for segment := range strings.SplitSeq(o.sent, "/") {
 		if said := kebab(fixed(segment)); said != "" {
 			out = append(out, strings.Split(said, "-")...)
 		}
@@ -124,7 +124,7 @@ func joins(all []string) bool {
 // leaks finds reads whose answer is a secret: the last word of the path is one.
 // A list of what is known about secrets ends in another.
 func leaks(o *operation) bool {
-	path := strings.TrimRight(pathAlone(o.path), "/") // Django's end in one
+	path := strings.TrimRight(pathAlone(o.sent), "/") // Django's end in one
 	all := strings.Split(kebab(fixed(path[strings.LastIndexByte(path, '/')+1:])), "-")
 	if strings.Contains(path, "/secret-scanning/alerts") { // their secrets are what was found
 		return true

@@ -1,0 +1,138 @@
+package openapi
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+// takeApart writes the path of an operation as requests have it: a parameter that spans
+// segments, as grpc-gateway describes {name} with the pattern "users/[^/]+", becomes
+// users/{name}. Such a value stands in a request with its slashes as they are.
+func (d *document) takeApart(o *operation) {
+	for _, object := range slices.Concat(o.item.list("parameters"), o.object.list("parameters")) {
+		p, err := d.follow(object)
+		hole := "{" + p.text("name") + "}"
+		if err != nil || p.text("in") != "path" || !strings.Contains(o.sent, hole) || o.apart[hole] != "" {
+			continue
+		}
+		parts, exact := spanned(d.patternOf(p))
+		if parts == nil {
+			continue
+		}
+		if o.apart == nil {
+			o.apart = map[string]string{}
+		}
+		holes := fill(parts, p.text("name"), o.sent)
+		form := strings.Join(parts, "/")
+		for _, one := range holes {
+			o.apart[one] = form
+		}
+		o.sent, o.unsure = strings.Replace(o.sent, hole, form, 1), o.unsure || !exact
+	}
+}
+
+// fill makes placeholders of the segments that may be any text: {called}, then {called_2} and
+// so on, of which the path has none.
+func fill(parts []string, called, path string) (holes []string) {
+	hole, n := "{"+called+"}", 1
+	for i := range parts {
+		if parts[i] != anything {
+			continue
+		}
+		parts[i], holes = hole, append(holes, hole)
+		for n++; ; n++ {
+			if hole = fmt.Sprintf("{%s_%d}", called, n); !strings.Contains(path, hole) {
+				break
+			}
+		}
+	}
+	return holes
+}
+
+func (d *document) patternOf(parameter value) string {
+	if d.dialect == swagger {
+		return parameter.text("pattern")
+	}
+	schema, err := d.follow(parameter.get("schema"))
+	if err != nil {
+		return ""
+	}
+	return schema.text("pattern")
+}
+
+// anything stands for a segment, or a part of one, that may be any text.
+const anything = "\x00"
+
+// spanned takes the pattern of a value with slashes apart: texts, and [anything] for the rest.
+// It is nil for a value of one segment, and for one no segment of which is a text alone: that
+// one's slashes are encoded, as OpenAPI has it. Without exact, other values have other segments.
+func spanned(pattern string) (parts []string, exact bool) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, false
+	}
+	text, exact := written(re)
+	if !strings.Contains(text, "/") {
+		return nil, false
+	}
+	some := false
+	for part := range strings.SplitSeq(text, "/") {
+		switch {
+		case part == "":
+			exact = false
+			continue
+		case strings.Contains(part, anything) || !sayable(part):
+			part = anything
+		default:
+			some = true
+		}
+		parts = append(parts, part)
+	}
+	if !some {
+		return nil, false
+	}
+	return parts, exact
+}
+
+// written is what a pattern matches, with [anything] for what is not one text; exact where
+// that holds no slash.
+func written(re *syntax.Regexp) (text string, exact bool) {
+	exact = true
+	for _, sub := range re.Sub {
+		one, sure := written(sub)
+		if re.Op != syntax.OpAlternate {
+			text += one
+		} else if strings.Count(one, "/") >= strings.Count(text, "/") {
+			text = one
+		}
+		exact = exact && sure
+	}
+	switch re.Op {
+	case syntax.OpLiteral:
+		return string(re.Rune), true
+	case syntax.OpConcat, syntax.OpCapture:
+		return text, exact
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat, syntax.OpAlternate:
+		if strings.Contains(text, "/") {
+			return text, false
+		}
+		return anything, exact
+	case syntax.OpCharClass:
+		return anything, !holds(re.Rune, '/')
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpNoMatch:
+		return anything, false
+	}
+	return "", true // a place, not a text
+}
+
+// holds reports whether a class, pairs of first and last, has a character.
+func holds(class []rune, r rune) bool {
+	for i := 0; i+1 < len(class); i += 2 {
+		if class[i] <= r && r <= class[i+1] {
+			return true
+		}
+	}
+	return false
+}
