@@ -63,6 +63,7 @@ func (a *action) wholeBody(b *payload, s shape) {
 
 func (a *action) spreadBody(p *planner, b *payload, c content) {
 	var others []string
+	before := len(a.args)
 	for _, m := range c.members[:min(len(c.members), mostArgs+1)] {
 		if m.readOnly || b.fields == nil && p.auth.inBody(m.name) {
 			continue
@@ -80,6 +81,12 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 	}
 	if len(others) == 0 && !c.open {
 		return
+	}
+	if bodiless(a.method) { // what is not declared would go into the query
+		for _, m := range c.members {
+			b.required = b.required || m.required && !m.readOnly
+		}
+		a.args, a.body = a.args[:before], nil
 	}
 	if len(a.body) == 0 {
 		a.wholeBody(b, shape{typ: "object"})

@@ -308,15 +308,19 @@ func ownFields() []string {
 	}
 }
 
+// bodiless methods have the arguments that no mapping names in their query.
+func bodiless(method string) bool {
+	return slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, method)
+}
+
 // finish says which mappings must be written, because the default would put the
 // arguments elsewhere or under another name.
 func (a *action) finish() {
 	renamed := func(list []pair) bool {
 		return slices.ContainsFunc(list, func(m pair) bool { return m.value != "{"+m.name+"}" })
 	}
-	bodiless := slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, a.method)
-	a.writeQuery = len(a.query) > 0 && (!bodiless || renamed(a.query))
-	a.writeBody = len(a.body) > 0 && (bodiless || renamed(a.body))
+	a.writeQuery = len(a.query) > 0 && (!bodiless(a.method) || renamed(a.query))
+	a.writeBody = len(a.body) > 0 && (bodiless(a.method) || renamed(a.body))
 	for i := range a.args {
 		a.args[i].secret = secretArg(&a.args[i]) && !a.inQueryOrPath(a.args[i].name)
 	}

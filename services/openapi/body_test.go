@@ -1,0 +1,44 @@
+package openapi_test
+
+import (
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/openapi"
+)
+
+// built is the request of an action that a document is imported to, with its service.
+func built(t *testing.T, paths, action string, args runtime.Args) (*runtime.Built, *services.Set) {
+	t.Helper()
+	r, err := one(t, head+paths+`}}`, openapi.Options{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, r)
+	set := parse(t, r)
+	found, err := set.Resolve(&runtime.Request{Action: runtime.Ref("x." + action), Args: args})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, r.YAML)
+	}
+	return found.Built, set
+}
+
+func withBody(method, media, schema string) string {
+	return `"/a": {"` + method + `": {"operationId": "it", "requestBody": {"content": {"` + media + `": {"schema": ` + schema + `}}}}}`
+}
+
+// The members of a body stay in it where the method's other arguments go into the query.
+func TestTheBodyOfADeleteStaysTogether(t *testing.T) {
+	for _, media := range []string{"application/json", "application/x-www-form-urlencoded"} {
+		const schema = `{"type": "object", "required": ["sha"], "properties": {"sha": {"type": "string"}, "who": {"oneOf": [{"type": "string"}, {"type": "integer"}]}}, "additionalProperties": true}`
+		b, _ := built(t, withBody("delete", media, schema), "it", runtime.Args{"body": map[string]any{"sha": "1", "who": "me"}})
+		if body := string(b.Body); b.Target != "/a" || body != `{"sha":"1","who":"me"}` && body != "sha=1&who=me" {
+			t.Errorf("%s: %s %s", media, b.Target, b.Body)
+		}
+	}
+	b, _ := built(t, withBody("delete", "application/json", `{"type": "object", "properties": {"sha": {"type": "string"}}}`), "it", runtime.Args{"sha": "1"})
+	if b.Target != "/a" || string(b.Body) != `{"sha":"1"}` {
+		t.Errorf("%s %s", b.Target, b.Body)
+	}
+}
