@@ -22,10 +22,11 @@ func (p *planner) body(a *action, s *schemas, b *payload) error {
 	a.bodyType = b.kind
 	if b.kind == "raw" {
 		a.wholeBody(b, shape{typ: "string"})
-		if b.media != "*/*" && !strings.Contains(b.media, "*") {
-			a.headers = append(a.headers, pair{"Content-Type", b.media})
-		}
+		a.contentType(b.media)
 		return nil
+	}
+	if base, _, _ := strings.Cut(strings.ToLower(b.media), ";"); b.kind == "json" && base != "application/json" {
+		a.contentType(b.media)
 	}
 	c := content{shape: shape{typ: "object"}}
 	for _, f := range b.fields {
@@ -43,6 +44,13 @@ func (p *planner) body(a *action, s *schemas, b *payload) error {
 	}
 	a.spreadBody(p, b, c)
 	return nil
+}
+
+// contentType sends the type that the description has, where that is one.
+func (a *action) contentType(media string) {
+	if !strings.ContainsAny(media, "*{}") {
+		a.headers = append(a.headers, pair{"Content-Type", media})
+	}
 }
 
 // single is a body that is one argument.

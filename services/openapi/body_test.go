@@ -42,3 +42,22 @@ func TestTheBodyOfADeleteStaysTogether(t *testing.T) {
 		t.Errorf("%s %s", b.Target, b.Body)
 	}
 }
+
+// A type that ends in +json is what some APIs tell writes by, and others take alone.
+func TestAKindOfJSONIsSentAsIt(t *testing.T) {
+	const schema = `{"type": "object", "properties": {"a": {"type": "string"}}}`
+	for media, want := range map[string]string{
+		"application/merge-patch+json": "application/merge-patch+json", "application/vnd.api+json; ext=x": "application/vnd.api+json; ext=x",
+		"application/json": "application/json", "application/json; charset=utf-8": "application/json", "application/*+json": "application/json", "*/*": "application/json",
+		`application/json-patch+json": {"schema": {}}, "application/merge-patch+json`: "application/merge-patch+json",
+	} {
+		b, _ := built(t, withBody("patch", media, schema), "it", runtime.Args{"a": "1"})
+		if got := b.Header.Get("Content-Type"); got != want || string(b.Body) != `{"a":"1"}` {
+			t.Errorf("%s is sent as %q: %s", media, got, b.Body)
+		}
+	}
+	b, _ := built(t, withBody("patch", "application/json-patch+json", `{"type": "array"}`), "it", runtime.Args{"body": []any{"x"}})
+	if got := b.Header.Get("Content-Type"); got != "application/json-patch+json" {
+		t.Error(got)
+	}
+}

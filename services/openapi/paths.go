@@ -256,9 +256,11 @@ func choose(list []string) (media, kind string) {
 	rank := func(media string) (int, string) {
 		switch base, _, _ := strings.Cut(strings.ToLower(media), ";"); {
 		case base == "application/json":
-			return 6, "json"
-		case isJSON(base):
+			return 7, "json"
+		case base == "application/json-patch+json": // a list of changes, in the place of an object
 			return 5, "json"
+		case isJSON(base):
+			return 6, "json"
 		case base == "application/x-www-form-urlencoded":
 			return 4, "form"
 		case base == "multipart/form-data":
