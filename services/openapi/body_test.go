@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -59,5 +60,24 @@ func TestAKindOfJSONIsSentAsIt(t *testing.T) {
 	b, _ := built(t, withBody("patch", "application/json-patch+json", `{"type": "array"}`), "it", runtime.Args{"body": []any{"x"}})
 	if got := b.Header.Get("Content-Type"); got != "application/json-patch+json" {
 		t.Error(got)
+	}
+}
+
+// What is a secret by its name is not recorded, in a query neither. A program that sends
+// it where no action declares it has a keyed hash in the trail.
+func TestASecretInAQueryIsOne(t *testing.T) {
+	r, err := one(t, head+`"/signin/{pin}": {"post": {"parameters": [{"name": "pin", "in": "path", "required": true, "schema": {"type": "string"}}, {"name": "username", "in": "query", "schema": {"type": "string"}},
+		{"name": "password", "in": "query", "schema": {"type": "string"}}, {"name": "X-Api-Key", "in": "header", "schema": {"type": "string"}}, {"name": "page_token", "in": "query", "schema": {"type": "string"}}]}}}}`, openapi.Options{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := map[string]bool{}
+	for _, a := range parse(t, r).Services()[0].Actions {
+		for _, p := range a.Params {
+			secret[p.Name] = p.Secret
+		}
+	}
+	if want := map[string]bool{"pin": false, "username": false, "password": true, "X-Api-Key": true, "page_token": false}; !maps.Equal(secret, want) {
+		t.Errorf("%v, want %v", secret, want)
 	}
 }

@@ -322,13 +322,11 @@ func (a *action) finish() {
 	a.writeQuery = len(a.query) > 0 && (!bodiless(a.method) || renamed(a.query))
 	a.writeBody = len(a.body) > 0 && (bodiless(a.method) || renamed(a.body))
 	for i := range a.args {
-		a.args[i].secret = secretArg(&a.args[i]) && !a.inQueryOrPath(a.args[i].name)
+		a.args[i].secret = secretArg(&a.args[i]) && !a.inPath(a.args[i].name)
 	}
 }
 
-func (a *action) inQueryOrPath(name string) bool {
-	has := func(list []pair) bool {
-		return slices.ContainsFunc(list, func(m pair) bool { return m.value == "{"+name+"}" })
-	}
-	return !has(a.body) && !has(a.headers)
+// inPath reports whether an argument is a segment, which nothing else maps.
+func (a *action) inPath(name string) bool {
+	return !slices.ContainsFunc(slices.Concat(a.query, a.body, a.headers), func(m pair) bool { return m.value == "{"+name+"}" })
 }

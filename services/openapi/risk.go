@@ -137,8 +137,9 @@ func idempotent(method string) bool {
 	return slices.Contains([]string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS"}, method)
 }
 
-// secretArg reports whether an argument of a body or a field of a head is a
-// secret by its name or format.
+// secretArg reports whether an argument of a query, a body or a field of a head is
+// a secret by its name or format. A segment's name is mostly that of a thing, which
+// people must see to judge: /secrets/{secret}.
 func secretArg(p *arg) bool {
 	if p.typ != "string" || p.enum != nil {
 		return false
