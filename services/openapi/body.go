@@ -2,6 +2,8 @@ package openapi
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,6 +87,9 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 		}
 		one := a.add(m.name, "body", m.required, m.shape)
 		one.null = m.nullable && b.kind == "json"
+		if a.method == http.MethodPatch || a.method == http.MethodPut {
+			one.assume()
+		}
 		a.body = append(a.body, pair{m.name, "{" + one.name + "}"})
 	}
 	if len(others) == 0 && !c.open {
@@ -107,6 +112,15 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 	}
 	one := a.add("more", "body", false, shape{typ: "object", description: text})
 	one.rest = true
+}
+
+// assume says the default and does not send it: it is what a server takes for something
+// new, and in a change it would undo what is there.
+func (one *arg) assume() {
+	if text := sentence(fmt.Sprint(one.standard)); one.standard != nil && len(text) <= 40 {
+		one.description = strings.TrimSpace(one.description + " (default: " + text + ")")
+	}
+	one.standard = nil
 }
 
 // plainKey keeps a member's name from being taken for a template.

@@ -81,3 +81,24 @@ func TestASecretInAQueryIsOne(t *testing.T) {
 		t.Errorf("%v, want %v", secret, want)
 	}
 }
+
+// A default is what the server assumes for something new. In a change it would undo what
+// is there: a new description would make a private repository public.
+func TestAChangeSendsWhatIsGivenAlone(t *testing.T) {
+	const members = `{"type": "object", "properties": {"description": {"type": "string"}, "private": {"type": "boolean", "default": false, "description": "Who may see it."}, "state": {"type": "string", "default": "open"}, "n": {"type": "integer", "default": 7, "description": "How many"}}}`
+	for _, method := range []string{"patch", "put"} {
+		for media, want := range map[string]string{"application/json": `{"description":"new"}`, "application/x-www-form-urlencoded": "description=new"} {
+			b, set := built(t, withBody(method, media, members), "it", runtime.Args{"description": "new"})
+			if got := string(b.Body); got != want {
+				t.Errorf("%s of %s sends %s", method, media, got)
+			}
+			said := map[string]string{}
+			for _, p := range set.Services()[0].Actions[0].Params {
+				said[p.Name] = p.Description
+			}
+			if want := map[string]string{"description": "", "private": "Who may see it (default: false)", "state": "(default: open)", "n": "How many (default: 7)"}; !maps.Equal(said, want) {
+				t.Errorf("%v, want %v", said, want)
+			}
+		}
+	}
+}
