@@ -134,10 +134,13 @@ func inForm(s shape) shape {
 	return s
 }
 
+// longestPattern is how long a pattern may be that is looked at, in bytes.
+const longestPattern = 200
+
 // clean keeps of a shape what the format takes, in an order that is its own.
 func (one arg) clean() arg {
 	one.description = sentence(one.description)
-	if one.typ != "string" && one.typ != "array" || len(one.pattern) > 200 || badPattern(one.pattern) {
+	if one.typ != "string" && one.typ != "array" || len(one.pattern) > longestPattern || badPattern(one.pattern) {
 		one.pattern = ""
 	}
 	if one.typ != "integer" && one.typ != "number" {

@@ -69,6 +69,9 @@ const anything = "\x00"
 // It is nil for a value of one segment, and for one no segment of which is a text alone: that
 // one's slashes are encoded, as OpenAPI has it. Without exact, other values have other segments.
 func spanned(pattern string) (parts []string, exact bool) {
+	if len(pattern) > longestPattern {
+		return nil, false
+	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return nil, false
