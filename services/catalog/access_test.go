@@ -26,7 +26,7 @@ var lasting = regexp.MustCompile(`(?i)token|[/_.-]keys?\b|api_?key|client_secret
 	`saml|scim|external-groups|group-mappings|audit-log/streams|[/_]sso[/_]|two_factor|idp_metadata|(ip|domain)_allowlist|persona_mapping|AccessControl|IpAddress|` +
 	`unblock|unban|unrevoke|federation_|devices/posture|rotate[_-]secret|client-secret|psk|calls/apps |/participants |meetings/{}/participants/{} |challenges/widgets|private-locations |v2/datasets/{} |WithParticipants |/Factors |v4/actions/{}(/{})? |servicedesk/{}/organization |` +
 	`/forwarding/({}/)? |email/routing/rules|logpush/.*jobs|telemetry_destinations|custom-destinations|observability/destinations|event_destinations|SubscribedEvents|(Create|Update)(Event)?Subscription$|MessageSubscription|UsageTrigger|` +
-	`JoinRequestQuery|move_to_workspace|v1/workspaces/{} |redirect_to_stripe|subusers/{}/monitor |/(verified_)?senders(/{})? |file_links|plans/plan/{} |secure-embed|/shares\b|delegations|domains/(custom|managed)|live_inputs|livestreams|cfd_tunnel|warp_connector|(teamnet|zerotrust)/routes|share-?scope|event_orchestrations(/services)?(/{})? |/contact_methods/{} `)
+	`JoinRequestQuery|move_to_workspace|v1/workspaces/{} |redirect_to_stripe|subusers/{}/monitor |/(verified_)?senders(/{})? |file_links|plans/plan/{} |secret-scanning/alerts/|secure-embed|/shares\b|delegations|domains/(custom|managed)|live_inputs|livestreams|cfd_tunnel|warp_connector|(teamnet|zerotrust)/routes|share-?scope|event_orchestrations(/services)?(/{})? |/contact_methods/{} `)
 
 // leaking finds reads whose answer holds a secret. Slack's methods take GET for
 // everything, so there all count.
