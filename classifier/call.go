@@ -21,6 +21,7 @@ type call struct {
 	kind    graphql.OperationType // zero for JSON-RPC
 	name    string                // operation or method; "" for none
 	fields  []string              // GraphQL: names of the root fields
+	all     []string              // GraphQL: of the fields at any depth
 	params  *Body                 // JSON-RPC
 	unknown bool                  // could be anything
 }
@@ -160,7 +161,7 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 		}
 		return (g.Type == "" || graphql.TypeOf(g.Type) == one.kind) &&
 			(g.Operation == "" || g.Operation == one.name) &&
-			(len(g.Fields) == 0 || one.unknown || g.asksFor(one.fields)), nil
+			(len(g.Fields) == 0 || one.unknown || g.finds(one)), nil
 	}
 	if one.unknown || c.jsonrpc.method != one.name {
 		return false, nil

@@ -201,10 +201,11 @@ func (r *graphqlRequest) call() call {
 // type counts, and the fields of all.
 func callOf(d *graphql.Document, operations []graphql.Operation) call {
 	fields, ok := d.RootFields(operations)
-	if !ok || len(operations) == 0 {
+	all, whole := d.AllFields(operations)
+	if !ok || !whole || len(operations) == 0 {
 		return anyOperation()
 	}
-	c := call{fields: fields}
+	c := call{fields: fields, all: all}
 	if len(operations) == 1 {
 		c.name = operations[0].Name
 	}

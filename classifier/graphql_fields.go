@@ -9,11 +9,15 @@ import (
 	"github.com/kimbap-run/kimbap/classifier/graphql"
 )
 
+// anyDepth begins a pattern of fields that counts below the root fields too.
+const anyDepth = "**."
+
 // CheckFields reports what is wrong with a list of [GraphQL] fields.
 func CheckFields(fields []string) error {
 	some := false
 	for _, f := range fields {
 		name, exempt := strings.CutPrefix(f, "!")
+		name = strings.TrimPrefix(name, anyDepth)
 		some = some || !exempt
 		for i := range len(name) {
 			if c := name[i]; c != '*' && !graphql.NameStart(c) && (i == 0 || !graphql.NameContinue(c)) {
@@ -30,7 +34,28 @@ func CheckFields(fields []string) error {
 	return nil
 }
 
-// asksFor reports whether one of the root fields is looked for. Names are compared
+// finds reports whether what one operation asks for has a field that is looked for.
+func (g *GraphQL) finds(one *call) bool {
+	deep := g.atAnyDepth()
+	return g.asksFor(one.fields) || len(deep.Fields) > 0 && deep.asksFor(one.all)
+}
+
+// atAnyDepth is what is looked for at any depth, as if all fields stood at the root.
+func (g *GraphQL) atAnyDepth() (deep GraphQL) {
+	for _, pattern := range g.Fields {
+		name, exempt := strings.CutPrefix(pattern, "!")
+		name, counts := strings.CutPrefix(name, anyDepth)
+		switch {
+		case counts && exempt:
+			deep.Fields = append(deep.Fields, "!"+name)
+		case counts:
+			deep.Fields = append(deep.Fields, name)
+		}
+	}
+	return deep
+}
+
+// asksFor reports whether one of the fields is looked for at the root. Names are compared
 // as they are written: GraphQL's have a case.
 func (g *GraphQL) asksFor(fields []string) bool {
 	return slices.ContainsFunc(fields, g.wants)
@@ -90,7 +115,7 @@ func (g *GraphQL) within(other *GraphQL) bool {
 	return len(g.Fields) > 0
 }
 
-// fields reports whether a route looks at the root fields of a document.
+// fields reports whether a route looks at the fields of a document.
 func (c *compiled) fields() bool { return c.graphql != nil && len(c.graphql.Fields) > 0 }
 
 // know notes the operation of a route that wants one certain document, so that
@@ -126,14 +151,14 @@ func (a *compiled) impliesFields(b *compiled) bool {
 	case !b.fields():
 		return true
 	case a.known != nil:
-		return b.graphql.asksFor(a.known.fields)
+		return b.graphql.finds(a.known)
 	}
 	return a.fields() && a.graphql.within(b.graphql)
 }
 
 func (a *compiled) excludesFields(b *compiled) bool {
-	return b.fields() && a.known != nil && !b.graphql.asksFor(a.known.fields) ||
-		a.fields() && b.known != nil && !a.graphql.asksFor(b.known.fields)
+	return b.fields() && a.known != nil && !b.graphql.finds(a.known) ||
+		a.fields() && b.known != nil && !a.graphql.finds(b.known)
 }
 
 // adviseFields says what to do about two routes that both could win because of

@@ -52,7 +52,7 @@ type Discriminators struct {
 type GraphQL struct {
 	Type      string   // query, mutation or subscription
 	Operation string   // its name, which is the caller's own choice
-	Fields    []string // patterns of root fields, of which one is enough: "delete*", "*Delete"; "!deleteDraft" takes out
+	Fields    []string // patterns of root fields, of which one is enough: "delete*", "*Delete"; "!deleteDraft" takes out; "**.secrets" at any depth
 }
 
 // JSONRPC selects by method and, for MCP tools/call, by scalar params.

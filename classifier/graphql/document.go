@@ -1,19 +1,18 @@
 // Package graphql reads executable documents of GraphQL: which operations they hold, of
-// which type, and with which root fields.
+// which type, with which root fields, and which fields at any depth.
 //
 // Sections are those of the specification's edition of October 2021; a description
 // before a definition, which newer ones have, is passed over.
 //
 // It refuses what a server could read in another way: a string, a comment or a
 // character by which a bracket could be hidden from one of the two, two operations or two
-// fragments of one name, definitions of types. So it does with more than 200 brackets in
-// one another, and with more than 1,000 root fields. It knows no schema and does not
-// validate, executes nothing, and does not judge which operation is worse than another.
+// fragments of one name, definitions of types. So it does with more than 200 selection
+// sets or other brackets in one another, and with more than 1,000 root fields. It knows no
+// schema and does not validate, executes nothing, and does not judge which operation is
+// worse than another.
 //
 // Start reading at [Parse].
 package graphql
-
-import "slices"
 
 // OperationType is the type of an operation (section 2.3), the one that may do most last.
 type OperationType uint8
@@ -53,9 +52,14 @@ type Operation struct {
 	set  selectionSet
 }
 
-// selectionSet is what stands in a selection set itself (section 2.4), that of its inline
-// fragments with it: the sets below are not looked at.
+// selectionSet is what stands in a selection set (section 2.4), that of its inline
+// fragments with it.
 type selectionSet struct {
+	root selections // in the set itself
+	all  selections // there and in the sets below
+}
+
+type selections struct {
 	fields  []string // by their own names, whatever alias and directives they have
 	spreads []string // names of fragments
 }
@@ -86,45 +90,49 @@ const MostRootFields = 1000
 // that may be left out counts as one that is there. Ok is false where a fragment is
 // missing, or there are more than [MostRootFields]. The caller must not change them.
 func (d *Document) RootFields(operations []Operation) (names []string, ok bool) {
-	w := gathering{fragments: d.fragments}
+	names, ok = d.gather(operations, func(s *selectionSet) *selections { return &s.root })
+	return names, ok && len(names) <= MostRootFields
+}
+
+// AllFields is [Document.RootFields] for the fields at any depth, however many they are:
+// with those that stand below a field, and those of the fragments that are spread there.
+func (d *Document) AllFields(operations []Operation) (names []string, ok bool) {
+	return d.gather(operations, func(s *selectionSet) *selections { return &s.all })
+}
+
+// gather collects fields through fragments, each fragment once. Ok is false where one is
+// missing.
+func (d *Document) gather(operations []Operation, part func(*selectionSet) *selections) (fields []string, ok bool) {
+	seen := map[string]bool{}
 	for i := range operations {
-		if !w.gather(operations[i].set) {
-			return nil, false
+		here := part(&operations[i].set)
+		fields = joined(fields, here.fields)
+		open := joined(nil, here.spreads)
+		for next := 0; next < len(open); next++ {
+			name := open[next]
+			if seen[name] {
+				continue
+			}
+			fragment, there := d.fragments[name]
+			if !there {
+				return nil, false
+			}
+			seen[name] = true
+			inner := part(&fragment)
+			fields, open = joined(fields, inner.fields), joined(open, inner.spreads)
 		}
 	}
-	return w.fields, true
+	return fields, true
 }
 
-// gathering collects root fields through fragments, each fragment once.
-type gathering struct {
-	fragments map[string]selectionSet
-	seen      map[string]bool
-	fields    []string
-}
-
-// gather reports whether all fragments are there, and it was not too much.
-func (w *gathering) gather(set selectionSet) bool {
-	if w.fields == nil && len(set.spreads) == 0 {
-		w.fields = set.fields // of most documents nothing has to be copied
-		return len(w.fields) <= MostRootFields
+// joined copies nothing where one of the two is empty, as in most documents, and changes
+// neither.
+func joined(a, b []string) []string {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b[:len(b):len(b)]
 	}
-	w.fields = append(w.fields[:len(w.fields):len(w.fields)], set.fields...)
-	open := slices.Clone(set.spreads)
-	for i := 0; i < len(open); i++ {
-		name := open[i]
-		if w.seen[name] {
-			continue
-		}
-		fragment, ok := w.fragments[name]
-		if !ok {
-			return false
-		}
-		if w.seen == nil {
-			w.seen = map[string]bool{}
-		}
-		w.seen[name] = true
-		w.fields = append(w.fields, fragment.fields...)
-		open = append(open, fragment.spreads...)
-	}
-	return len(w.fields) <= MostRootFields
+	return append(a, b...)
 }

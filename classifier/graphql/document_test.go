@@ -66,6 +66,26 @@ func TestTheRootFieldsOfWhatANameExecutes(t *testing.T) {
 	}
 }
 
+func TestTheFieldsAtAnyDepth(t *testing.T) {
+	for document, want := range map[string]string{
+		"{a b}": "a b", "{a{b{c}}d}": "a b c d", "{x: a(b: {c: 1}) @d {e: f}}": "a f", "{a{... on T{b{c}} ...{d}}}": "a b c d",
+		"{a{...F}b} fragment F on T{c{...G}} fragment G on T{d{...F}}": "a b c d", "{...F} fragment F on T{a{b}}": "a b", "{a} fragment F on T{b}": "a",
+		"query A{a{b}} query B{c{d}}": "a b c d", "{a{...F}}": "?", "{a{...F}} fragment F on T{...G}": "?",
+	} {
+		d, ok := Parse(document)
+		if !ok {
+			t.Fatalf("%s is not read", document)
+		}
+		fields, ok := d.AllFields(d.GetOperation(""))
+		if !ok {
+			fields = []string{"?"}
+		}
+		if got := strings.Join(fields, " "); got != want {
+			t.Errorf("%s: got %s, want %s", document, got, want)
+		}
+	}
+}
+
 func TestRootFieldsOfTwoOperationsLeaveTheDocumentAsItIs(t *testing.T) {
 	d, _ := Parse("query A{a b c} query B{d}")
 	all, _ := d.RootFields(d.GetOperation(""))

@@ -3,8 +3,8 @@ package graphql
 // Parse reads an executable document. Where ok is false it cannot be read, and the
 // document is of no use.
 //
-// It checks what decides where a definition ends, where a root field ends and what its
-// name is, and no more: values may be of any kind, directives and types unknown.
+// It checks what decides where a definition ends, where a field ends and what its name
+// is, and no more: values may be of any kind, directives and types unknown.
 func Parse(text string) (d Document, ok bool) {
 	lex := lexer{src: text}
 	for {
@@ -20,7 +20,7 @@ func Parse(text string) (d Document, ok bool) {
 			return d, distinct(d.operations)
 		case tok.is('{'):
 			op := Operation{Type: Query}
-			if !lex.set(&op.set, 0) {
+			if !lex.set(&op.set.root, &op.set.all, 0) {
 				return Document{}, false
 			}
 			d.operations = append(d.operations, op)
@@ -82,7 +82,7 @@ func (l *lexer) definition(name *string, set *selectionSet) bool {
 	for {
 		switch {
 		case tok.is('{'):
-			return l.set(set, 0)
+			return l.set(&set.root, &set.all, 0)
 		case tok.is('('):
 			if !l.skipTo(')') {
 				return false
@@ -98,8 +98,9 @@ func (l *lexer) definition(name *string, set *selectionSet) bool {
 // mostDepth bounds brackets in one another.
 const mostDepth = 200
 
-// set reads a selection set from behind its bracket (section 2.4).
-func (l *lexer) set(into *selectionSet, depth int) bool {
+// set reads a selection set from behind its bracket (section 2.4), what stands in it into
+// both, and the sets below it into all alone.
+func (l *lexer) set(into, all *selections, depth int) bool {
 	if depth > mostDepth {
 		return false
 	}
@@ -107,9 +108,9 @@ func (l *lexer) set(into *selectionSet, depth int) bool {
 	for ok := true; !tok.is('}'); {
 		switch {
 		case tok.kind == tokName:
-			tok, ok = l.field(tok.text, into)
+			tok, ok = l.field(tok.text, into, all, depth)
 		case tok.kind == tokPunctuator && tok.text == "...":
-			tok, ok = l.spread(into, depth)
+			tok, ok = l.spread(into, all, depth)
 		default:
 			return false
 		}
@@ -122,7 +123,7 @@ func (l *lexer) set(into *selectionSet, depth int) bool {
 
 // field reads a field from behind its first name, which is its alias when a colon
 // follows. It returns the token behind the field.
-func (l *lexer) field(name string, into *selectionSet) (token, bool) {
+func (l *lexer) field(name string, into, all *selections, depth int) (token, bool) {
 	tok := l.next()
 	if tok.is(':') {
 		if tok = l.next(); tok.kind != tokName {
@@ -130,7 +131,9 @@ func (l *lexer) field(name string, into *selectionSet) (token, bool) {
 		}
 		name, tok = tok.text, l.next()
 	}
-	into.fields = append(into.fields, name)
+	if all.fields = append(all.fields, name); into != all {
+		into.fields = append(into.fields, name)
+	}
 	if tok.is('(') {
 		if !l.skipTo(')') {
 			return tok, false
@@ -141,16 +144,18 @@ func (l *lexer) field(name string, into *selectionSet) (token, bool) {
 	if !ok || !tok.is('{') {
 		return tok, ok
 	}
-	ok = l.skipTo('}')
+	ok = l.set(all, all, depth+1)
 	return l.next(), ok
 }
 
 // spread reads from behind the three dots: the name of a fragment, or a fragment
 // that stands right there, with or without a type.
-func (l *lexer) spread(into *selectionSet, depth int) (token, bool) {
+func (l *lexer) spread(into, all *selections, depth int) (token, bool) {
 	tok := l.next()
 	if tok.kind == tokName && tok.text != "on" {
-		into.spreads = append(into.spreads, tok.text)
+		if all.spreads = append(all.spreads, tok.text); into != all {
+			into.spreads = append(into.spreads, tok.text)
+		}
 		return l.directives(l.next())
 	}
 	if tok.kind == tokName {
@@ -160,7 +165,7 @@ func (l *lexer) spread(into *selectionSet, depth int) (token, bool) {
 		tok = l.next()
 	}
 	tok, ok := l.directives(tok)
-	if !ok || !tok.is('{') || !l.set(into, depth+1) {
+	if !ok || !tok.is('{') || !l.set(into, all, depth+1) {
 		return tok, false
 	}
 	return l.next(), true

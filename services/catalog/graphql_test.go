@@ -103,6 +103,9 @@ func TestFieldPatternsFindSomething(t *testing.T) {
 				continue
 			}
 			for _, pattern := range r.Match.GraphQL.Fields {
+				if strings.HasPrefix(pattern, "**.") {
+					continue // of any type; guarded.txt has a document for each
+				}
 				glob := regexp.MustCompile("^" + strings.ReplaceAll(strings.TrimPrefix(pattern, "!"), "*", ".*") + "$")
 				found := false
 				for _, field := range all {

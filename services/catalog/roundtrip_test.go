@@ -118,6 +118,8 @@ func sample(a *runtime.Action) runtime.Args {
 	switch a.Name {
 	case "graphql-query", "query-analytics":
 		args["query"] = "query Q { viewer { login } }"
+	case "graphql-secret-query":
+		args["query"] = "query Q { viewer { ciVariables recoveryCodes } }"
 	case "graphql-mutation":
 		args["query"] = "mutation M { addStar(input: {}) { clientMutationId } }"
 	case "graphql-guarded":

@@ -82,7 +82,7 @@ func match() schema {
 		"body":   values("JSON pointers; of several, joined by |, one is enough."),
 		"graphql": object("The operation that is executed.", nil, schema{
 			"type": oneOf("Its type.", "query", "mutation", "subscription"), "operation": text("Its name."),
-			"fields": schema{"description": "Names of root fields, with * for any letters; of several one is enough, and ! takes one out.", "oneOf": []schema{text("A name."), list("Names.", text("A name."))}},
+			"fields": schema{"description": "Names of root fields, with * for any letters, and behind **. of fields at any depth; of several one is enough, and ! takes one out.", "oneOf": []schema{text("A name."), list("Names.", text("A name."))}},
 		}),
 		"jsonrpc": object("The method that is called.", []string{"method"}, schema{
 			"method": text("Its name, like tools/call."), "params": values("JSON pointers below params."),
