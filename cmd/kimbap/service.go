@@ -38,7 +38,7 @@ func newServiceInstallCommand(c *cli) *cobra.Command {
 What a file or an address brings is shown: hosts, key, risks. The content of an
 address is pinned by its sha256 (services.lock in the home): if it changes, it is
 refused without --update, and so is one that would replace a service from elsewhere
-by having its name. An address that ends in #sha256=HEX demands that content.`,
+by having its name, or that has a name of the catalogue. An address that ends in #sha256=HEX demands that content.`,
 		Example: "  kimbap service install github\n  kimbap service install ./acme.yaml --var site=acme\n  kimbap service install https://example.com/acme.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -57,7 +57,7 @@ by having its name. An address that ends in #sha256=HEX demands that content.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&vars, "var", nil, "value for a variable of the file, as name=value")
-	cmd.Flags().BoolVar(&i.Update, "update", false, "take what the address holds now, though it has changed or replaces a service from elsewhere")
+	cmd.Flags().BoolVar(&i.Update, "update", false, "take what the address holds now, though it has changed, replaces a service from elsewhere or has a name of the catalogue")
 	return cmd
 }
 

@@ -58,7 +58,7 @@ what was left out, and why. Read the risks before you install it: they are guess
 	f.StringVar(&i.Auth, "auth", "", "where the key goes: none, bearer, basic, header:NAME, query:NAME, body:FIELD (default: what the document says)")
 	f.StringVar(&i.BaseURL, "base-url", "", "where the API lives (default: the document's first https server, or where it is fetched from)")
 	f.BoolVar(&install, "install", false, "install the service instead of printing it")
-	f.BoolVar(&update, "update", false, "with --install: replace an installed service of that name")
+	f.BoolVar(&update, "update", false, "with --install: replace an installed service of that name, or take a name of the catalogue")
 	f.StringArrayVar(&vars, "var", nil, "with --install: value for a variable of the address, as name=value")
 	return cmd
 }

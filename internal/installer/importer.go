@@ -97,7 +97,7 @@ func (k Keeper) keepOwn(name string) error {
 }
 
 // InstallImported installs what was imported; with update also in the place of a
-// service of that name.
+// service of that name, or under a name of the catalogue.
 func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[string]string, update bool) (*Review, error) {
 	unlock, err := k.Home.LockFiles(ctx)
 	if err != nil {
@@ -105,10 +105,10 @@ func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[strin
 	}
 	defer unlock()
 	mayReplace := func(name string) error {
-		if update || !k.taken(name) {
+		if update {
 			return nil
 		}
-		return replaces(name, "kimbap service import … --install --update, or give it another --name")
+		return k.poses(name, "kimbap service import … --install --update, or give it another --name")
 	}
 	return k.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(s *services.Service) (func(), error) {
 		return func() {}, k.keepOwn(s.Name)

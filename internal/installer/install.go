@@ -94,7 +94,7 @@ type Review = review.Report
 type Install struct {
 	From   string // an https address (with #sha256=HEX to demand a content), a path, or a name of the catalogue
 	Vars   map[string]string
-	Update bool // an address may hold something else than it did, or than the service it replaces
+	Update bool // an address may hold something else than it did, or than the service whose name it has
 }
 
 // InstallService installs a service file or a service of the catalogue.
@@ -132,10 +132,10 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 	}
 	mayReplace := func(name string) error {
 		known := locked.Services[name]
-		if !IsURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 || !k.taken(name) {
+		if !IsURL(from) || i.Update || known.URL == from || known.SHA256 == pin.SHA256 {
 			return nil
 		}
-		return replaces(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
+		return k.poses(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
 	return k.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
 		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue), Own: maps.Clone(locked.Own)}
@@ -202,18 +202,6 @@ func unvalued(s *services.Service, vars map[string]string) error {
 	return e
 }
 
-// taken reports whether a service of that name is here, in force or not.
-func (k Keeper) taken(name string) bool {
-	return services.Installed(k.Home.Services(), name) || slices.Contains(k.Disabled(), name)
-}
-
-// replaces refuses what would take the place of an installed service by having its
-// name: what was fetched, or made of somebody's description, chose that itself, and
-// its risks are not those that were looked at.
-func replaces(name, command string) error {
-	return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
-}
-
 // place installs the bytes of a service file, if mayReplace says so of its name.
 // Pin is called with the service before its file is there: a file without its pin is not
 // held to what was looked at, and a pin without its file holds nothing, should it outlive
@@ -223,6 +211,9 @@ func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[st
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := k.Check(checked); err != nil {
 			return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
+		}
+		if err := squats(checked, data); err != nil {
+			return nil, err
 		}
 		if err := mayReplace(checked.Name); err != nil {
 			return nil, err

@@ -3,7 +3,7 @@
 // or disabled. It tells how what is installed differs from what the catalogue has now.
 //
 // It refuses a file that does not load beside those that are there, one that would take
-// the place of another by its name, and whatever else is behind an address than was
+// the place of another by its name or an alias, and whatever else is behind an address than was
 // installed from it, unless it is told so. Nothing is changed that is not recorded first.
 // It decides nothing about requests, and dials nowhere itself.
 //

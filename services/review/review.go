@@ -22,6 +22,7 @@ type Report struct {
 	Service  *services.Service    `json:"-"`
 	Name     string               `json:"name"`
 	Version  string               `json:"version"`
+	Aliases  []string             `json:"aliases,omitempty"`
 	Hosts    []string             `json:"hosts"`
 	Added    []string             `json:"added_hosts,omitempty"` // that the service it replaces did not have
 	Programs []string             `json:"programs,omitempty"`
@@ -41,7 +42,7 @@ type Report struct {
 // for none.
 func Of(s, old *services.Service, sum [32]byte) *Report {
 	r := &Report{
-		Service: s, Name: s.Name, Version: s.Version, Hosts: s.Authorities, Key: s.Auth.Ref, Auth: s.Auth.Type, Actions: len(s.Actions),
+		Service: s, Name: s.Name, Version: s.Version, Aliases: s.Aliases, Hosts: s.Authorities, Key: s.Auth.Ref, Auth: s.Auth.Type, Actions: len(s.Actions),
 		Risks: map[runtime.Risk]int{}, Grants: []string{}, SHA256: hex.EncodeToString(sum[:]),
 		levels: []runtime.Risk{runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical},
 	}
@@ -107,6 +108,9 @@ func (r *Report) Text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-9s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	if len(r.Aliases) > 0 {
+		line("aliases", "%s: kimbap link takes these for it too", strings.Join(r.Aliases, ", "))
 	}
 	if len(r.Programs) > 0 {
 		line("program", "%s, run on this machine", strings.Join(r.Programs, ", "))

@@ -1,0 +1,58 @@
+package installer
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+	"github.com/kimbap-run/kimbap/services/catalog"
+)
+
+// The names that a file may not have, or not unasked: those by which somebody means
+// another service.
+
+// taken reports whether a service of that name is here, in force or not.
+func (k Keeper) taken(name string) bool {
+	return services.Installed(k.Home.Services(), name) || slices.Contains(k.Disabled(), name)
+}
+
+// poses refuses what would stand for a service that is installed, or that the catalogue
+// has, by having its name: what was fetched, or made of somebody's description, chose that
+// itself, and its risks and hosts are not those that were looked at.
+func (k Keeper) poses(name, command string) error {
+	switch {
+	case k.taken(name):
+		return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
+	case slices.Contains(catalog.Names(), name):
+		return home.Changed(name+" is a service of the catalogue, and this one came from elsewhere: it would get the key of kimbap link "+name, "read it, then: "+command)
+	}
+	return nil
+}
+
+// squats refuses an alias by which people mean a service of the catalogue: a key that
+// its owner means for that one, `kimbap link github`, would go to this one's hosts.
+func squats(s *services.Service, data []byte) error {
+	if shipped, err := catalog.Read(s.Name); len(s.Aliases) == 0 || err == nil && bytes.Equal(shipped, data) {
+		return nil
+	}
+	known, err := catalog.Services()
+	if err != nil {
+		return err
+	}
+	for _, other := range known {
+		for _, alias := range s.Aliases {
+			if other.Name == s.Name || alias != other.Name && !slices.Contains(other.Aliases, alias) {
+				continue
+			}
+			return &runtime.Error{
+				Code: runtime.CodeInvalidInput,
+				Msg:  fmt.Sprintf("the alias %s is what a service of the catalogue is called, whose key %s would get", alias, s.Name),
+				Hint: "take that alias out of the file, of one at an address in a copy, then install the file",
+			}
+		}
+	}
+	return nil
+}

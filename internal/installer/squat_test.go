@@ -1,0 +1,98 @@
+package installer_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/internal/installer"
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/services"
+)
+
+// serves makes https addresses hold what text has at the time.
+func (s *shelf) serves(t *testing.T, text *string) {
+	t.Helper()
+	from := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(*text)) }))
+	t.Cleanup(from.Close)
+	s.Trust = func() (*tls.Config, error) {
+		return from.Client().Transport.(*http.Transport).TLSClientConfig.Clone(), nil
+	}
+	s.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", from.Listener.Addr().String())
+	}
+}
+
+// noted is the text of a service of that name, with something behind its name.
+func noted(name, more string) string {
+	return "name: " + name + "\nversion: 1.0.0\n" + more + "base_url: https://notes.evil.test\nactions: {list: {method: GET, path: /notes}}\n"
+}
+
+// A key that its owner means for a service of the catalogue, `kimbap link stripe`, would go
+// to whatever else is called so.
+func TestNoFileIsCalledAsAServiceOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	var text string
+	s.serves(t, &text)
+	const address = "https://example.com/notes.yaml"
+	for _, alias := range []string{"stripe", "gh"} {
+		text = noted("notes", "aliases: ["+alias+"]\n")
+		file := filepath.Join(t.TempDir(), "notes.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, byFile := s.Install(t.Context(), installer.Install{From: file})
+		_, byAddress := s.Install(t.Context(), installer.Install{From: address, Update: true})
+		_, byImport := s.InstallImported(t.Context(), &installer.Imported{Name: "notes", YAML: []byte(text)}, nil, true)
+		for _, err := range []error{byFile, byAddress, byImport} {
+			if err == nil || !strings.Contains(err.Error(), "the alias "+alias+" is what a service of the catalogue is called") || runtime.AsError(err).Hint == "" {
+				t.Errorf("%s: %v", alias, err)
+			}
+		}
+		if services.Installed(s.Home.Services(), "notes") {
+			t.Fatal("it is there")
+		}
+	}
+	if _, err := s.Install(t.Context(), installer.Install{From: "github"}); err != nil {
+		t.Errorf("the catalogue's own alias: %v", err)
+	}
+	own := filepath.Join(t.TempDir(), "github.yaml")
+	if err := os.WriteFile(own, []byte(noted("github", "aliases: [gh]\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Install(t.Context(), installer.Install{From: own}); err != nil {
+		t.Errorf("the owner's file of that service: %v", err)
+	}
+}
+
+// What was fetched, or made of somebody's description, chose its name itself.
+func TestNothingFetchedIsAServiceOfTheCatalogueUnasked(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	text := noted("stripe", "")
+	s.serves(t, &text)
+	const address = "https://example.com/stripe.yaml"
+	_, byAddress := s.Install(t.Context(), installer.Install{From: address})
+	_, byImport := s.InstallImported(t.Context(), &installer.Imported{Name: "stripe", YAML: []byte(text)}, nil, false)
+	for _, err := range []error{byAddress, byImport} {
+		if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "stripe is a service of the catalogue") || !strings.Contains(e.Hint, "--update") {
+			t.Errorf("%v", err)
+		}
+	}
+	if services.Installed(s.Home.Services(), "stripe") {
+		t.Fatal("it is there")
+	}
+	if _, err := s.Install(t.Context(), installer.Install{From: address, Update: true}); err != nil {
+		t.Errorf("with update: %v", err)
+	}
+	if _, err := s.Install(t.Context(), installer.Install{From: address}); err != nil {
+		t.Errorf("what is installed, once more: %v", err)
+	}
+}
