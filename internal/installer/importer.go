@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -79,11 +80,6 @@ func (k Keeper) KeepOwn(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
-	return k.keepOwn(name)
-}
-
-// keepOwn does, where the catalogue has the name. The caller holds the lock of the files.
-func (k Keeper) keepOwn(name string) error {
 	data, err := catalog.Read(name)
 	if err != nil {
 		return nil
@@ -110,7 +106,11 @@ func (k Keeper) InstallImported(ctx context.Context, r *Imported, vars map[strin
 		}
 		return k.poses(name, "kimbap service import … --install --update, or give it another --name")
 	}
+	locked, err := k.Home.ReadPins()
+	if err != nil {
+		return nil, err
+	}
 	return k.place(ctx, r.Name+".yaml", r.YAML, vars, mayReplace, func(s *services.Service) (func(), error) {
-		return func() {}, k.keepOwn(s.Name)
+		return k.note(locked, s, "", home.Pin{}) // the owner's, as a file they wrote
 	})
 }

@@ -138,21 +138,27 @@ func (k Keeper) Install(ctx context.Context, i Install) (*Review, error) {
 		return k.poses(name, "kimbap service install "+runtime.Quote(i.From)+" --update")
 	}
 	return k.place(ctx, file, data, i.Vars, mayReplace, func(s *services.Service) (undo func(), err error) {
-		former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue), Own: maps.Clone(locked.Own)}
-		was := locked.Forget(s.Name)
-		shipped, err := catalog.Read(s.Name)
-		switch {
-		case IsURL(from):
-			locked.Services[s.Name] = pin
-		case slices.Contains(catalog.Names(), from):
-			locked.Catalogue[s.Name] = s.Digest
-		case err == nil: // the owner's, under a name of the catalogue
-			locked.Own[s.Name] = sumOf(shipped)
-		case !was:
-			return func() {}, nil
-		}
-		return func() { _ = k.Home.WritePins(&former) }, k.Home.WritePins(locked)
+		return k.note(locked, s, from, pin)
 	})
+}
+
+// note notes where the file of a service is from, in the place of what was known of it:
+// an address with its pin, a name of the catalogue, or, with any other, the owner.
+func (k Keeper) note(locked *home.Pins, s *services.Service, from string, pin home.Pin) (undo func(), err error) {
+	former := home.Pins{Version: locked.Version, Services: maps.Clone(locked.Services), Catalogue: maps.Clone(locked.Catalogue), Own: maps.Clone(locked.Own)}
+	was := locked.Forget(s.Name)
+	shipped, err := catalog.Read(s.Name)
+	switch {
+	case IsURL(from):
+		locked.Services[s.Name] = pin
+	case slices.Contains(catalog.Names(), from):
+		locked.Catalogue[s.Name] = s.Digest
+	case err == nil: // the owner's, under a name of the catalogue
+		locked.Own[s.Name] = sumOf(shipped)
+	case !was:
+		return func() {}, nil
+	}
+	return func() { _ = k.Home.WritePins(&former) }, k.Home.WritePins(locked)
 }
 
 // sumOf is the SHA-256 of a file, as services.lock has it.

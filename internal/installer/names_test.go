@@ -1,8 +1,10 @@
 package installer_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -94,5 +96,59 @@ func TestNothingFetchedIsAServiceOfTheCatalogueUnasked(t *testing.T) {
 	}
 	if _, err := s.Install(t.Context(), installer.Install{From: address}); err != nil {
 		t.Errorf("what is installed, once more: %v", err)
+	}
+}
+
+// What was made of a description is looked at anew: the pin of an address that the service
+// was from before lets that address put its file back.
+func TestAnImportForgetsWhereItsServiceWasFrom(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	text := noted("notes", "")
+	s.serves(t, &text)
+	const address = "https://example.com/notes.yaml"
+	if _, err := s.Install(t.Context(), installer.Install{From: address}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(s.Home.Services(), "notes.yaml")
+	imported := &installer.Imported{Name: "notes", YAML: []byte(noted("notes", "description: Mine\n"))}
+	if _, err := s.InstallImported(t.Context(), imported, nil, true); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Install(t.Context(), installer.Install{From: address})
+	if e := runtime.AsError(err); e == nil || e.Reason != runtime.ReasonContentChanged {
+		t.Errorf("the address put its file in the place of the imported one: %v", err)
+	}
+	if here, err := os.ReadFile(file); err != nil || !strings.Contains(string(here), "Mine") {
+		t.Errorf("%v: %s", err, here)
+	}
+}
+
+// An import whose file could not be put there leaves the pin of what is there.
+func TestAnImportThatFailsForgetsNothing(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	text := noted("notes", "")
+	s.serves(t, &text)
+	if _, err := s.Install(t.Context(), installer.Install{From: "https://example.com/notes.yaml"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(s.Home.PinFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, recorded := filepath.Join(s.Home.Services(), "notes.yaml"), s.Within
+	s.Within = func(ctx context.Context, kind, service, digest string, act func() error) error {
+		if err := errors.Join(os.Remove(file), os.MkdirAll(filepath.Join(file, "in the way"), 0o700)); err != nil {
+			t.Error(err)
+		}
+		return recorded(ctx, kind, service, digest, act)
+	}
+	imported := &installer.Imported{Name: "notes", YAML: []byte(noted("notes", "description: Mine\n"))}
+	if _, err := s.InstallImported(t.Context(), imported, nil, true); err == nil {
+		t.Fatal("written over a folder")
+	}
+	if after, err := os.ReadFile(s.Home.PinFile()); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("%v: %s", err, after)
 	}
 }
