@@ -213,7 +213,6 @@ func unvalued(s *services.Service, vars map[string]string) error {
 // held to what was looked at, and a pin without its file holds nothing, should it outlive
 // its undoing. The caller has the lock of the home's files.
 func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[string]string, mayReplace func(name string) error, pin func(*services.Service) (undo func(), err error)) (*Review, error) {
-	before := k.Services.Current()
 	if checked, err := services.Parse(file, data); err == nil {
 		if err := k.Check(checked); err != nil {
 			return nil, runtime.Invalid(err, "correct the file, then: kimbap service validate "+runtime.Quote(file))
@@ -240,6 +239,7 @@ func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[st
 		return nil, runtime.Invalid(err, fix)
 	}
 	s := ready.Service
+	old := k.former(s.Name)
 	if err := k.Within(ctx, "service.install", s.Name, s.Digest, func() error {
 		undo, err := pin(s)
 		if err == nil {
@@ -251,7 +251,6 @@ func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[st
 	}); err != nil {
 		return nil, err
 	}
-	old, _ := before.Service(s.Name)
 	err = k.Reload()
 	if k.Broken {
 		err = nil // it is of another file, and was told

@@ -19,6 +19,19 @@ func (k Keeper) taken(name string) bool {
 	return services.Installed(k.Home.Services(), name) || slices.Contains(k.Disabled(), name)
 }
 
+// former is the service of that name that a file replaces, in force or not; nil for none.
+func (k Keeper) former(name string) *services.Service {
+	if s, ok := k.Services.Current().Service(name); ok {
+		return s
+	}
+	for _, s := range services.LoadDisabled(k.Home.Services()) {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
 // poses refuses what would stand for a service that is installed, or that the catalogue
 // has, by having its name: what was fetched, or made of somebody's description, chose that
 // itself, and its risks and hosts are not those that were looked at.

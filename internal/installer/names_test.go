@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,5 +151,27 @@ func TestAnImportThatFailsForgetsNothing(t *testing.T) {
 	}
 	if after, err := os.ReadFile(s.Home.PinFile()); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("%v: %s", err, after)
+	}
+}
+
+// What is disabled is replaced too, and what was looked at is compared.
+func TestAReviewComparesWithWhatIsDisabled(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	for _, level := range []string{"high", "low"} {
+		file := filepath.Join(t.TempDir(), "notes.yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(noted("notes", ""), "path: /notes", "path: /notes, risk: {level: "+level+"}", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Install(t.Context(), installer.Install{From: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if level == "low" && (r.Was != "1.0.0" || !slices.Equal(r.Lowered, []string{"list"})) {
+			t.Errorf("was %q, lowered %q", r.Was, r.Lowered)
+		}
+		if err := s.Disable(t.Context(), "notes"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package review says what a service brings that somebody has just installed: its
-// hosts and programs, the key it gets, its risks, and what of that is more than the
-// service had which it replaces.
+// hosts and programs, the key it gets, its risks, and what of that is more, or judged
+// milder, than of the service which it replaces.
 //
 // It judges nothing and refuses nothing; whoever installs does that. Start reading at
 // [Of].
@@ -32,8 +32,10 @@ type Report struct {
 	Actions  int                  `json:"actions"`
 	Risks    map[runtime.Risk]int `json:"risks"`
 	Grants   []string             `json:"grants_access"`
-	Lowered  []string             `json:"lowered,omitempty"` // actions of lower risk than before
-	Was      string               `json:"was,omitempty"`     // the version it replaces
+	Lowered  []string             `json:"lowered,omitempty"`               // actions of lower risk than before
+	Dropped  []string             `json:"dropped_grants_access,omitempty"` // actions that had grants_access
+	Gone     []string             `json:"gone,omitempty"`                  // actions above low risk of whose requests some have no action of their own that is as bad
+	Was      string               `json:"was,omitempty"`                   // the version it replaces
 	SHA256   string               `json:"sha256"`
 	levels   []runtime.Risk
 }
@@ -70,12 +72,7 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 			r.Added = append(r.Added, host)
 		}
 	}
-	for _, a := range s.Actions {
-		i := slices.IndexFunc(old.Actions, func(b *runtime.Action) bool { return b.Name == a.Name })
-		if i >= 0 && slices.Index(r.levels, a.Risk) < slices.Index(r.levels, old.Actions[i].Risk) {
-			r.Lowered = append(r.Lowered, a.Name)
-		}
-	}
+	r.compare(s, old)
 	return r
 }
 
@@ -148,6 +145,13 @@ func (r *Report) Text() string {
 	}
 	if len(r.Lowered) > 0 {
 		line("lower", "%s", someOf(r.Lowered, "has a lower risk than before", "have a lower risk than before"))
+	}
+	if len(r.Dropped) > 0 {
+		line("lower", "%s", someOf(r.Dropped, "no longer counts as handing out access", "no longer count as handing out access"))
+	}
+	if len(r.Gone) > 0 {
+		const rest = "other requests than before: the rest of the file judges those"
+		line("gone", "%s", someOf(r.Gone, "is away, or takes "+rest, "are away, or take "+rest))
 	}
 	return b.String()
 }

@@ -26,3 +26,44 @@ func TestAReviewNamesTheAliases(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// What a file takes out, or moves aside, is judged by its catch-alls: that is milder as
+// much as a lower risk is.
+func TestAReviewNamesWhatBecameMilder(t *testing.T) {
+	t.Parallel()
+	const all = "  all: {method: [GET, POST, DELETE], path: /**, risk: {level: low}}\n"
+	const key = "  create-key: {method: POST, path: \"/keys/{id}\", risk: {level: critical, grants_access: true}}\n"
+	for _, c := range []struct{ name, old, now, want string }{
+		{"as it was", key, key + all, ""},
+		{"another word for a hole", key, strings.Replace(key, "{id}", "{key_id}", 1), ""},
+		{"another name", key, strings.Replace(key, "create-key", "new-key", 1), ""},
+		{"lower", key, strings.Replace(key, "critical, grants_access: true", "low", 1), "lower    create-key has a lower risk than before\n"},
+		{"no access", key, strings.Replace(key, ", grants_access: true", "", 1), "lower    create-key no longer counts as handing out access\n"},
+		{"another name and lower", key, "  new-key: {method: POST, path: \"/keys/{id}\"}\n", "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"gone", key, all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"another path", key, strings.Replace(key, "/keys/", "/key/", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"another method", key, strings.Replace(key, "POST", "PUT", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"only where the body has it", key, strings.Replace(key, "risk:", "match: {query: {new: \"*\"}}, risk:", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"low ones", "  get: {method: GET, path: /x}\n", all, ""},
+	} {
+		got := review.Of(parsed(t, "actions:\n"+c.now), parsed(t, "actions:\n"+c.old), [32]byte{}).Text()
+		if _, got, _ = strings.Cut(got, "replaces version 1.0.0\n"); got != c.want {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// Of the hosts that the file no longer has nothing is judged milder: the key does not go there.
+func TestAReviewComparesTheHostsThatStay(t *testing.T) {
+	t.Parallel()
+	const key = "actions:\n  drop: {method: DELETE, path: /notes, host: %s}\n"
+	old := parsed(t, "hosts: [two.example]\n"+strings.Replace(key, "%s", "two.example", 1))
+	gone := parsed(t, strings.Replace(key, "%s", "notes.example", 1))
+	here := parsed(t, "hosts: [two.example]\n"+strings.Replace(key, "%s", "notes.example", 1))
+	if got := review.Of(gone, old, [32]byte{}).Gone; got != nil {
+		t.Errorf("of a host that is away: %q", got)
+	}
+	if got := review.Of(here, old, [32]byte{}).Gone; len(got) != 1 || got[0] != "drop" {
+		t.Errorf("of a host that stays: %q", got)
+	}
+}
