@@ -43,6 +43,7 @@ func TestCasesAreJudgedInEachReading(t *testing.T) {
 	d := drafted(t, k.App, noProd)
 	for name, c := range map[string]policy.Case{
 		"by its URL":            {Request: "GET https://" + apptest.Host + "/branches/prod%3Fx"},
+		"by a URL with a user":  {Request: "GET https://me:pw@" + apptest.Host + "/branches/dev?of=a", Expect: runtime.EffectAllow},
 		"by name":               {Action: "git.get", Args: runtime.Args{"name": "prod?x", "of": "a"}},
 		"by name, and no prod":  {Action: "git.get", Args: runtime.Args{"name": "fix#1", "of": "a"}, Expect: runtime.EffectAllow},
 		"by name, not all said": {Action: "git.get", Args: runtime.Args{"name": "dev"}, Expect: runtime.EffectAllow},

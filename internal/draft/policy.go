@@ -263,10 +263,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 	if err != nil {
 		return err.Error(), nil
 	}
-	_, target, _ := strings.Cut(rawURL, "://"+u.Host)
-	if !strings.HasPrefix(target, "/") {
-		target = "/" + target
-	}
+	target := Target(u, rawURL)
 	req.Target = runtime.Target{Scheme: u.Scheme, Authority: authority, Method: method, Path: target}
 	req.Raw = rawOf(c)
 	req.Action = runtime.ForeignAction(authority, req.Raw)
@@ -308,6 +305,15 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 		req.Args[name] = value
 	}
 	return "", nil
+}
+
+// Target is the target of a request to that address: path and query exactly as they were
+// written, where they stand behind the host alone.
+func Target(u *url.URL, written string) string {
+	if _, after, ok := strings.Cut(written, "://"+u.Host); ok && strings.HasPrefix(after, "/") {
+		return after
+	}
+	return u.RequestURI() // nothing stands there, or a user before the host
 }
 
 // bodyOf is the body of a case, nil for a request that has one which the case

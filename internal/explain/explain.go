@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -78,10 +77,7 @@ func (e Explainer) Explain(ctx context.Context, method, rawURL string) (*Explana
 		x.Host, x.Refused = "refused", err.Error()
 		return x, nil
 	}
-	target := u.RequestURI()
-	if _, after, ok := strings.Cut(rawURL, "://"+u.Host); ok && strings.HasPrefix(after, "/") {
-		target = after // exactly as it was written
-	}
+	target := draft.Target(u, rawURL)
 	raw := &runtime.Raw{Header: http.Header{}}
 	req := &runtime.Request{
 		Surface: runtime.SurfaceProxy, Action: runtime.ForeignAction(authority, raw), Raw: raw,
