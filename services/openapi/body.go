@@ -32,7 +32,7 @@ func (p *planner) body(a *action, s *schemas, b *payload) error {
 	}
 	c := content{shape: shape{typ: "object"}}
 	for _, f := range b.fields {
-		c.members = append(c.members, member{f.name, f.required, f.shape})
+		c.members = append(c.members, member{f.name, f.required, f.shape, f.schema, false})
 	}
 	if b.fields == nil {
 		var err error
@@ -43,6 +43,10 @@ func (p *planner) body(a *action, s *schemas, b *payload) error {
 	if len(c.members) == 0 || c.typ != "" && c.typ != "object" {
 		a.single(b, c)
 		return nil
+	}
+	var err error
+	if c.members, err = p.deep(a, s, b, c.members); err != nil {
+		return err
 	}
 	a.spreadBody(p, b, c)
 	return nil
@@ -81,7 +85,7 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 		if b.kind != "json" {
 			m.shape = inForm(m.shape)
 		}
-		if m.typ == "" || m.typ == "null" || !plainKey(m.name) {
+		if m.scattered || m.typ == "" || m.typ == "null" || !plainKey(m.name) {
 			others = append(others, m.name)
 			continue
 		}

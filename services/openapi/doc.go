@@ -5,7 +5,7 @@
 //	      → paths.go   operations, of which selection is by tag and path
 //	        span.go    their paths, where a parameter holds slashes
 //	      → schema.go  what a schema says of one argument, or of a body's members
-//	      → plan.go    an operation → an action: its arguments and where they go (body.go)
+//	      → plan.go    an operation → an action: its arguments and where they go (style.go, body.go)
 //	        name.go, risk.go, auth.go, server.go: what the document leaves to be guessed
 //	      → write.go   the text, which services.Parse judges
 //	      → report.go  what was left out, and why

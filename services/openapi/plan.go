@@ -232,54 +232,6 @@ func (p *planner) queries(a *action, params []parameter) {
 	}
 }
 
-// spread gives each property of an object in the query an argument of its own,
-// as style form and deepObject send them.
-func (p *planner) spread(a *action, q parameter) bool {
-	style := q.object.text("style")
-	if q.typ != "object" || q.asJSON || p.dialect == swagger || style != "" && style != "form" && style != "deepObject" {
-		return false
-	}
-	s := &schemas{library: p.library}
-	c, err := s.content(q.schema, 0)
-	if err != nil || len(c.members) == 0 {
-		return false
-	}
-	for _, m := range c.members {
-		key := m.name
-		if style == "deepObject" {
-			key = q.name + "[" + m.name + "]"
-		}
-		m.shape = inText(parameter{shape: m.shape, object: value{}})
-		one := a.add(key, "query", q.required && m.required, m.shape)
-		a.query = append(a.query, pair{key, "{" + one.name + "}"})
-	}
-	return true
-}
-
-// inText is the shape of a parameter as text carries it. A list that stands in
-// one value, with commas between, is a text.
-func inText(q parameter) shape {
-	s := q.shape
-	switch s.typ {
-	case "array":
-		joined := q.object.get("explode").v == false || slices.Contains([]string{"spaceDelimited", "pipeDelimited"}, q.object.text("style"))
-		if old := q.object.text("type"); old == "array" { // Swagger 2.0
-			joined = q.object.text("collectionFormat") != "multi"
-		}
-		if joined {
-			s.typ, s.enum, s.standard = "string", nil, nil
-			s.description = strings.TrimSpace(s.description + " (several with commas between)")
-		}
-	case "object":
-		if !q.asJSON {
-			s.typ, s.enum, s.standard = "string", nil, nil
-		}
-	case "", "null":
-		s.typ, s.enum, s.standard = "string", nil, nil
-	}
-	return s
-}
-
 // fields maps the parameters of the head. Those that say how the message is
 // sent are not arguments (OpenAPI 3.1.1 section 4.8.12.1).
 func (p *planner) fields(a *action, params []parameter) {

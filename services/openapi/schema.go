@@ -25,6 +25,8 @@ type member struct {
 	name     string
 	required bool
 	shape
+	schema    value
+	scattered bool // what is inside stands in fields of its own, which are not listed
 }
 
 // body is what a schema says of a whole body.
@@ -163,7 +165,7 @@ func (s *schemas) content(v value, depth int) (content, error) {
 		if err != nil {
 			return content{}, err
 		}
-		out.members = append(out.members, member{name, slices.Contains(required, name), property})
+		out.members = append(out.members, member{name, slices.Contains(required, name), property, v.get("properties").get(name), false})
 	}
 	for _, part := range v.list("allOf") {
 		if err := s.join(&out, part, depth, true); err != nil {
