@@ -112,12 +112,13 @@ func readServer(v value) (*server, error) {
 		return nil, fmt.Errorf("the server %s is no whole address", shown(address))
 	}
 	host, below, _ := strings.Cut(rest, "/")
+	alone, _, _ := strings.Cut(host, ":")
 	defaults := v.get("variables")
 	below = variable().ReplaceAllStringFunc(below, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
 	for _, m := range variable().FindAllStringSubmatch(host, -1) {
 		name := argName(m[1])
 		host = strings.ReplaceAll(host, m[0], "{"+name+"}")
-		s.vars = append(s.vars, pair{name, variablePattern(defaults.get(m[1]))})
+		s.vars = append(s.vars, pair{name, variablePattern(defaults.get(m[1]), m[0] == alone)})
 	}
 	s.host = variable().ReplaceAllString(host, "x")
 	s.base, s.prefix = scheme+"://"+host, strings.TrimRight("/"+below, "/")
@@ -132,14 +133,18 @@ func readServer(v value) (*server, error) {
 }
 
 // variablePattern admits the values that a document lists, else one label of a
-// host's name.
-func variablePattern(v value) string {
+// host's name, or several where it is the whole name or the document has several.
+func variablePattern(v value, alone bool) string {
 	var quoted []string
 	for _, one := range v.texts("enum") {
 		quoted = append(quoted, regexp.QuoteMeta(one))
 	}
-	if quoted == nil {
-		return "[a-z0-9-]+"
+	const label = "[a-z0-9-]+"
+	switch {
+	case quoted == nil && (alone || strings.Contains(v.text("default"), ".")):
+		return label + `(\.` + label + ")*"
+	case quoted == nil:
+		return label
 	}
 	return strings.Join(quoted, "|")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kimbap-run/kimbap/services/openapi"
+	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
 // A document that names no server, or only a path, lives where it was fetched from, as what
@@ -88,6 +89,39 @@ func TestAuthOfSchemesThatMayAllBeUsed(t *testing.T) {
 			if says := strings.Contains(r.Report(), "does not say what stands before the key"); says != strings.Contains(want, "Authorization") {
 				t.Errorf("%s, %s: the report is\n%s", a, b, r.Report())
 			}
+		}
+	}
+}
+
+// A variable that is the host, or whose default is of several labels, takes a name of several:
+// what the document itself has there can be given. No value leads past what stands behind it.
+func TestVariablesTakeWhatTheDocumentGivesThem(t *testing.T) {
+	for _, c := range []struct {
+		address, variable, site string
+		want                    string // the host with that value, "" when it is refused
+	}{
+		{"https://{site}", `{"default": "subdomain.okta.com"}`, "subdomain.okta.com", "subdomain.okta.com:443"},
+		{"https://{site}", `{"default": "acme"}`, "acme.okta.com", "acme.okta.com:443"},
+		{"https://{site}:8443/api", `{"default": "acme"}`, "acme.okta.com", "acme.okta.com:8443"},
+		{"https://{site}.x.test", `{"default": "eu.acme"}`, "us.acme", "us.acme.x.test:443"},
+		{"https://{site}.x.test", `{"default": "acme"}`, "us.acme", ""},
+		{"https://{site}", `{"enum": ["a.x.test", "b.x.test"]}`, "b.x.test", "b.x.test:443"},
+		{"https://{site}", `{"enum": ["a.x.test", "b.x.test"]}`, "b-x-test", ""},
+		{"https://{site}", `{}`, ".okta.com", ""},
+		{"https://{site}", `{}`, "okta.com.", ""},
+		{"https://{site}", `{}`, "okta..com", ""},
+		{"https://{site}.x.test", `{"default": "eu.acme"}`, "evil.test/", ""},
+		{"https://{site}.x.test", `{"default": "eu.acme"}`, "evil.test:1@a", ""},
+	} {
+		r, err := one(t, `{"openapi": "3.0.0", "servers": [{"url": "`+c.address+`", "variables": {"site": `+c.variable+`}}], "paths": {"/a": {"get": {}}}}`, openapi.Options{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := servicestest.Install(t.TempDir(), "x.yaml", r.YAML, map[string]string{"site": c.site})
+		if refused := err != nil; refused != (c.want == "") {
+			t.Errorf("%s with %q: %v\n%s", c.address, c.site, err, r.YAML)
+		} else if !refused && s.Authorities[0] != c.want {
+			t.Errorf("%s with %q is %q", c.address, c.site, s.Authorities)
 		}
 	}
 }
