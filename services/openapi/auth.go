@@ -30,6 +30,7 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 		schemes = at
 	}
 	count := map[string]int{}
+	var wanted []map[string]any // schemes that are wanted together
 	for _, o := range list {
 		needs := o.object.get("security")
 		if needs.v == nil {
@@ -38,6 +39,7 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 		alternatives, _ := needs.v.([]any)
 		for _, one := range alternatives {
 			names, _ := one.(map[string]any)
+			wanted = append(wanted, names)
 			for name := range names {
 				count[name]++
 			}
@@ -56,7 +58,7 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 			known[name] = &auth{}
 		}
 	}
-	return firstKnown(known, slices.SortedFunc(maps.Keys(count), func(x, y string) int {
+	return firstKnown(known, wanted, slices.SortedFunc(maps.Keys(count), func(x, y string) int {
 		return cmp.Or(count[y]-count[x], known[x].place()-known[y].place(), strings.Compare(x, y))
 	})), nil
 }
@@ -76,8 +78,9 @@ func (a *auth) place() int {
 	return 0
 }
 
-func firstKnown(known map[string]*auth, ranked []string) *auth {
-	out := &auth{typ: "none"}
+// firstKnown is the first that can be filled in, with what is to be said of the others.
+func firstKnown(known map[string]*auth, wanted []map[string]any, ranked []string) *auth {
+	out, chosen := &auth{typ: "none"}, ""
 	for _, name := range ranked {
 		a := known[name]
 		if a != nil && a.typ == "" {
@@ -89,11 +92,13 @@ func firstKnown(known map[string]*auth, ranked []string) *auth {
 			continue
 		}
 		if out.typ == "none" {
-			out.typ, out.name = a.typ, a.name
+			out.typ, out.name, chosen = a.typ, a.name, name
 			if a.typ == "header" && strings.EqualFold(a.name, "Authorization") {
 				out.notes = append(out.notes, `the document does not say what stands before the key in Authorization: add it to auth: in the file, as in header: {name: Authorization, prefix: "Token "}`)
 			}
-		} else if a.typ != out.typ || a.name != out.name {
+		} else if other := a.typ != out.typ || a.name != out.name; other && neverWithout(wanted, name, chosen) {
+			out.notes = append(out.notes, fmt.Sprintf("the API wants the security scheme %s beside %s, which alone the service fills in: programs must send the other themselves", shown(name), out))
+		} else if other {
 			out.notes = append(out.notes, fmt.Sprintf("some operations may be used with the security scheme %s as well; the service has one: %s", shown(name), out))
 		}
 	}
@@ -101,6 +106,21 @@ func firstKnown(known map[string]*auth, ranked []string) *auth {
 		out.notes = append(out.notes, "the document does not say how to authenticate: say it with --auth bearer, or correct auth: in the file")
 	}
 	return out
+}
+
+// neverWithout reports whether a scheme is wanted, and wherever it is, with that other.
+func neverWithout(wanted []map[string]any, name, other string) bool {
+	found := false
+	for _, together := range wanted {
+		if _, has := together[name]; !has {
+			continue
+		}
+		found = true
+		if _, with := together[other]; !with {
+			return false
+		}
+	}
+	return found
 }
 
 func (a *auth) String() string { return strings.TrimSuffix(a.typ+":"+a.name, ":") }

@@ -125,3 +125,27 @@ func TestVariablesTakeWhatTheDocumentGivesThem(t *testing.T) {
 		}
 	}
 }
+
+// A scheme that is wanted beside another is no other way to the API: with one of them alone
+// requests are refused.
+func TestSchemesThatAreWantedTogether(t *testing.T) {
+	const (
+		beside = `the API wants the security scheme "appKey" beside header:DD-API-KEY, which alone the service fills in: programs must send the other themselves`
+		asWell = `some operations may be used with the security scheme "appKey" as well; the service has one: header:DD-API-KEY`
+	)
+	for needs, want := range map[string]string{
+		`[{"apiKey": [], "appKey": []}]`:             beside,
+		`[{"apiKey": [], "appKey": []}, {}]`:         beside,
+		`[{"apiKey": [], "appKey": []}, {"ot": []}]`: beside,
+		`[{"apiKey": []}, {"appKey": []}]`:           asWell,
+	} {
+		r, err := one(t, `{"openapi": "3.0.0", "servers": [{"url": "https://x.test"}], "security": `+needs+`, "components": {"securitySchemes": {
+			"apiKey": {"type": "apiKey", "in": "header", "name": "DD-API-KEY"}, "appKey": {"type": "apiKey", "in": "header", "name": "DD-APPLICATION-KEY"}, "ot": {"type": "mutualTLS"}}}, "paths": {"/a": {"get": {}}}}`, openapi.Options{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Report(); !strings.Contains(got, want) || strings.Contains(got, "beside") != (want == beside) || strings.Contains(got, "as well") != (want == asWell) {
+			t.Errorf("%s: %s", needs, got)
+		}
+	}
+}
