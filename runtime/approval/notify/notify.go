@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 )
 
@@ -71,7 +72,7 @@ func (l *Later) Unwrap() error { return l.Err }
 // detailed is how many questions a digest names.
 const detailed = 10
 
-// compose writes the message for these questions. Link is a URL with {id} in it,
+// compose writes the message for these questions, all of one tenant. Link is a URL with {id} in it,
 // or "".
 func compose(id, link string, notices []approval.Notice) Message {
 	m := Message{ID: id, Notices: notices}
@@ -83,18 +84,19 @@ func compose(id, link string, notices []approval.Notice) Message {
 		return m
 	}
 	m.Subject = fmt.Sprintf("kimbap: %d requests wait for a decision", len(notices))
+	m.Lines = tenantLine(first.Tenant)
 	for _, n := range notices[:min(detailed, len(notices))] {
 		m.Lines = append(m.Lines, fmt.Sprintf("%s  %s asks for %s (%s)", n.ID, n.Agent, n.Action, n.Risk))
 	}
 	if more := len(notices) - detailed; more > 0 {
 		m.Lines = append(m.Lines, fmt.Sprintf("and %d more", more))
 	}
-	m.Lines = append(m.Lines, "see them with: kimbap approve list")
+	m.Lines = append(m.Lines, "see them with: "+runtime.Command(first.Tenant, "approve list"))
 	return m
 }
 
 func describe(n approval.Notice) []string {
-	out := []string{"action   " + n.Action + " (risk " + n.Risk + ")", "by       " + n.Agent + ", " + n.Principal + ", through " + n.Surface}
+	out := append(tenantLine(n.Tenant), "action   "+n.Action+" (risk "+n.Risk+")", "by       "+n.Agent+", "+n.Principal+", through "+n.Surface)
 	if n.Request != "" {
 		out = append(out, "request  "+n.Request)
 	}
@@ -102,7 +104,16 @@ func describe(n approval.Notice) []string {
 	if n.Reason != "" {
 		rule += ": " + n.Reason
 	}
-	return append(out, rule, "expires  "+n.Expires.Format(time.RFC3339), "see it with: kimbap approve show "+n.ID)
+	return append(out, rule, "expires  "+n.Expires.Format(time.RFC3339), "see it with: "+runtime.Command(n.Tenant, "approve show "+n.ID))
+}
+
+// tenantLine says whose question it is where that is not the default tenant: no command
+// without its name finds it.
+func tenantLine(of runtime.Tenant) []string {
+	if of == "" || of == runtime.DefaultTenant {
+		return nil
+	}
+	return []string{"tenant   " + string(of)}
 }
 
 // Trial is a message that says that messages arrive.

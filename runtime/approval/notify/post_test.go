@@ -100,6 +100,43 @@ func TestQuestionIsTold(t *testing.T) {
 	})
 }
 
+// What waits in a tenant is found there alone, and a message leads to it.
+func TestAMessageLeadsToItsTenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &courier{}
+		p := post(t, c, nil)
+		for n := range 3 {
+			q := question(n)
+			q.Tenant = "acme"
+			p.Tell(q)
+			synctest.Wait() // the first goes out by itself
+		}
+		<-p.Tell(question(3))
+		messages := c.messages()
+		if len(messages) != 3 {
+			t.Fatalf("%d messages", len(messages))
+		}
+		for _, m := range messages {
+			text, one := m.Text(), len(m.Notices) == 1
+			want := []string{"tenant   acme", "kimbap --tenant acme approve list"}
+			switch {
+			case m.Notices[0].Tenant == runtime.DefaultTenant:
+				want = []string{"kimbap approve show apr_0003"}
+				if strings.Contains(text, "tenant") {
+					t.Errorf("of the default one:\n%s", text)
+				}
+			case one:
+				want[1] = "kimbap --tenant acme approve show apr_0000"
+			}
+			for _, line := range want {
+				if !strings.Contains(text, line) {
+					t.Errorf("%q is not in\n%s", line, text)
+				}
+			}
+		}
+	})
+}
+
 // AP-015: a thousand questions are a few messages; none is missing from them.
 func TestAP015ManyQuestionsAreADigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
