@@ -184,6 +184,9 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 		if n.Problem != "" {
 			line("", "%s: nobody was told of %s: %s", n.Sender, runtime.Count(n.Failed+n.Dropped, "approval"), n.Problem)
 		}
+		if n.Missed != "" {
+			line("", "%s: not everybody was told of the last approval: %s", n.Sender, n.Missed)
+		}
 	}
 	if p.Locked != "" {
 		line("", "locked, hosts of services are refused: %s", p.Locked)

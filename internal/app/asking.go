@@ -148,6 +148,9 @@ func (a *App) notified(s notify.Status) {
 	if s.Problem != "" {
 		a.o.Log.Warn().Str("sender", s.Sender).Str("problem", s.Problem).Int("failed", s.Failed).Msg("nobody was told of an approval")
 	}
+	if s.Missed != "" {
+		a.o.Log.Warn().Str("sender", s.Sender).Str("problem", s.Missed).Msg("not everybody was told of an approval")
+	}
 	a.writeState()
 }
 

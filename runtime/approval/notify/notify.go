@@ -57,6 +57,16 @@ func (r *Refused) Error() string { return r.Err.Error() }
 // Unwrap returns the cause.
 func (r *Refused) Unwrap() error { return r.Err }
 
+// Partly is the error of a message that was sent, and that some of the people it was for
+// did not get: it is not sent again.
+type Partly struct{ Err error }
+
+// Error implements error.
+func (p *Partly) Error() string { return p.Err.Error() }
+
+// Unwrap returns the cause.
+func (p *Partly) Unwrap() error { return p.Err }
+
 // Later is an error with the time that the other side wants to be left alone.
 type Later struct {
 	Err   error

@@ -43,7 +43,8 @@ type Status struct {
 	Failed  int       `json:"failed"`  // messages given up
 	Dropped int       `json:"dropped"` // questions that found the queue full
 	Problem string    `json:"problem,omitempty"`
-	Last    time.Time `json:"last,omitzero"` // when the last message was sent or given up
+	Missed  string    `json:"missed,omitempty"` // who did not get the last message, which was sent
+	Last    time.Time `json:"last,omitzero"`    // when the last message was sent or given up
 }
 
 // Post gives questions to all senders. It is safe for concurrent use.
@@ -212,12 +213,13 @@ func (c *clerk) deliver(tenant runtime.Tenant, batch []*told) {
 	m := compose(o.NewID(), o.Link, notices)
 	var err error
 	for try := range o.Tries {
-		if err = c.try(m); err == nil || final(err) || try+1 == o.Tries || !c.pause(c.wait(try, err)) {
+		if err = c.try(m); given(err) || final(err) || try+1 == o.Tries || !c.pause(c.wait(try, err)) {
 			break
 		}
 	}
 	now := c.note(err) // first: who is told that somebody was reached finds it so
-	if err == nil {
+	if given(err) {
+		err = nil
 		if o.Reached != nil {
 			o.Reached(c.p.ctx, tenant, c.sender.Name())
 		}
@@ -264,6 +266,12 @@ func final(err error) bool {
 	return errors.As(err, &refused)
 }
 
+// given reports whether a message was sent, be it to some alone.
+func given(err error) bool {
+	var partly *Partly
+	return err == nil || errors.As(err, &partly)
+}
+
 // try sends once. A sender that panics has failed.
 func (c *clerk) try(m Message) (err error) {
 	ctx, cancel := context.WithTimeout(c.p.ctx, c.p.o.Timeout)
@@ -273,7 +281,7 @@ func (c *clerk) try(m Message) (err error) {
 			err = &Refused{fmt.Errorf("the sender failed: %v", p)}
 		}
 	}()
-	if err = c.sender.Send(ctx, m); err != nil && c.p.ctx.Err() != nil {
+	if err = c.sender.Send(ctx, m); !given(err) && c.p.ctx.Err() != nil {
 		return &Refused{ErrClosed}
 	}
 	return err
@@ -306,10 +314,14 @@ func (c *clerk) pause(d time.Duration) bool {
 func (c *clerk) note(err error) Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.status.Last, c.status.Problem = c.p.o.Clock().UTC(), ""
-	if err == nil {
+	c.status.Last, c.status.Problem, c.status.Missed = c.p.o.Clock().UTC(), "", ""
+	switch {
+	case err == nil:
 		c.status.Sent++
-	} else {
+	case given(err):
+		c.status.Sent++
+		c.status.Missed = runtime.Said(err)
+	default:
 		c.status.Failed++
 		c.status.Problem = runtime.Said(err)
 	}

@@ -137,6 +137,31 @@ func TestAMessageLeadsToItsTenant(t *testing.T) {
 	})
 }
 
+// A message that some did not get was sent: nobody gets it twice, and it is said.
+func TestAMessageThatSomeDidNotGetIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &courier{fail: func(int) error { return &notify.Partly{Err: errors.New("not for bob")} }}
+		var done []string
+		p := post(t, c, func(o *notify.Options) {
+			o.Done = func(_ context.Context, _ runtime.Tenant, ids []string) { done = append(done, ids...) }
+		})
+		<-p.Tell(question(1))
+		synctest.Wait()
+		s := p.Status()[0]
+		if len(c.at) != 1 || len(done) != 1 || s.Sent != 1 || s.Failed != 0 || s.Problem != "" || s.Missed != "not for bob" {
+			t.Errorf("%d tries, done %q, %+v", len(c.at), done, s)
+		}
+		c.mu.Lock()
+		c.fail = nil
+		c.mu.Unlock()
+		<-p.Tell(question(2))
+		synctest.Wait()
+		if s := p.Status()[0]; s.Sent != 2 || s.Missed != "" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // AP-015: a thousand questions are a few messages; none is missing from them.
 func TestAP015ManyQuestionsAreADigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -129,10 +129,9 @@ func (s *Sender) mail(client *smtp.Client, data []byte) error {
 	if err := client.Mail(s.from.Address); err != nil {
 		return err
 	}
-	for _, to := range s.to {
-		if err := client.Rcpt(to.Address); err != nil {
-			return err
-		}
+	missed, err := s.recipients(client)
+	if err != nil {
+		return err
 	}
 	body, err := client.Data()
 	if err != nil {
@@ -145,7 +144,49 @@ func (s *Sender) mail(client *smtp.Client, data []byte) error {
 		return err
 	}
 	_ = client.Quit() // the message is taken already
-	return nil
+	return missed
+}
+
+// recipients names those whom the message is for. One that the server does not take keeps
+// it from nobody else: missed says who, nil when all were taken. With none left it is err.
+func (s *Sender) recipients(client *smtp.Client) (missed, err error) {
+	var names []string
+	final := true
+	for _, to := range s.to {
+		err := client.Rcpt(to.Address)
+		if err == nil {
+			continue
+		}
+		var reply *textproto.Error
+		if !errors.As(err, &reply) || reply.Code == closing {
+			return nil, err
+		}
+		names = append(names, fmt.Sprintf("%s (%d)", to.Address, reply.Code))
+		final = final && reply.Code >= 500
+	}
+	if names == nil {
+		return nil, nil
+	}
+	untaken := errors.New("it was not taken for " + few(names))
+	switch {
+	case len(names) < len(s.to):
+		return &notify.Partly{Err: untaken}, nil
+	case final:
+		return nil, &notify.Refused{Err: untaken}
+	}
+	return nil, untaken
+}
+
+// closing is the reply of a server that ends the connection (RFC 5321 section 3.8).
+const closing = 421
+
+// few names the first of a list.
+func few(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // named says whose error it is; a reply of the 5xx kind is final (RFC 5321
@@ -169,21 +210,25 @@ func (s *Sender) named(err error) error {
 func (s *Sender) compose(m notify.Message) ([]byte, error) {
 	var to []string
 	for _, address := range s.to {
-		to = append(to, address.String())
+		to = append(to, address.String()+",")
+	}
+	to[len(to)-1] = strings.TrimSuffix(to[len(to)-1], ",")
+	subject := []string{mime.QEncoding.Encode("utf-8", m.Subject)}
+	if strings.HasPrefix(subject[0], "=?") { // encoded words, which have no blanks
+		subject = strings.Fields(subject[0])
 	}
 	_, domain, _ := strings.Cut(s.from.Address, "@")
 	var b bytes.Buffer
-	for _, field := range [][2]string{
-		{"From", s.from.String()}, {"To", strings.Join(to, ", ")},
-		{"Subject", mime.QEncoding.Encode("utf-8", m.Subject)},
-		{"Date", s.o.Clock().Format(time.RFC1123Z)}, {"Message-ID", "<" + m.ID + "@" + domain + ">"},
-		{"Auto-Submitted", "auto-generated"}, {"MIME-Version", "1.0"},
-		{"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "quoted-printable"},
+	for _, field := range [][]string{
+		{"From:", s.from.String()}, append([]string{"To:"}, to...), append([]string{"Subject:"}, subject...),
+		{"Date:", s.o.Clock().Format(time.RFC1123Z)}, {"Message-ID:", "<" + m.ID + "@" + domain + ">"},
+		{"Auto-Submitted:", "auto-generated"}, {"MIME-Version:", "1.0"},
+		{"Content-Type:", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding:", "quoted-printable"},
 	} {
-		if strings.ContainsAny(field[1], "\r\n") {
+		if strings.ContainsAny(strings.Join(field, ""), "\r\n") {
 			return nil, errors.New("a field of the mail has a line end in it")
 		}
-		fmt.Fprintf(&b, "%s: %s\r\n", field[0], field[1])
+		b.WriteString(field[0] + " " + strings.Join(field[1:], folded) + "\r\n")
 	}
 	b.WriteString("\r\n")
 	w := quotedprintable.NewWriter(&b)
@@ -192,3 +237,7 @@ func (s *Sender) compose(m notify.Message) ([]byte, error) {
 	}
 	return b.Bytes(), w.Close()
 }
+
+// folded goes on with a field in another line, of which none may have more than 998 octets
+// (RFC 5322 sections 2.1.1 and 2.2.3).
+const folded = "\r\n "

@@ -3,6 +3,7 @@ package email_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -105,6 +106,66 @@ func TestA5xxReplyIsFinalAndNoneIsRepeated(t *testing.T) {
 		if err == nil || errors.As(err, &refused) != final || strings.Contains(err.Error(), password) || len(s.Mails()) != 0 {
 			t.Errorf("%s: %v", refuse, err)
 		}
+	}
+}
+
+// One recipient whom the server does not take keeps the message from nobody else; who did
+// not get it is told. With none left it is refused, for good if all of it was.
+func TestARecipientWhoIsNotTakenKeepsItFromNobodyElse(t *testing.T) {
+	for _, c := range []struct{ refuse, to, missed, kind string }{
+		{"RCPT TO:<ann@example.test> 550 no " + password, "bob@example.test", "mail.test: it was not taken for ann@example.test (550)", "partly"},
+		{"RCPT TO:<bob@example.test> 450 later", "ann@example.test", "mail.test: it was not taken for bob@example.test (450)", "partly"},
+		{"RCPT 550 no", "", "mail.test: it was not taken for ann@example.test (550), bob@example.test (550)", "refused"},
+		{"RCPT TO:<ann@example.test> 550 no; RCPT TO:<bob@example.test> 450 later", "", "mail.test: it was not taken for ann@example.test (550), bob@example.test (450)", "again"},
+		{"RCPT TO:<bob@example.test> 550 no; DATA 452 full", "", "mail.test replied 452", "again"},
+	} {
+		s := notifytest.NewSMTP(t, true, false, c.refuse)
+		err := sender(t, s, true).Send(t.Context(), notify.Trial("m"))
+		kind := "again"
+		if partly := (*notify.Partly)(nil); errors.As(err, &partly) {
+			kind = "partly"
+		} else if refused := (*notify.Refused)(nil); errors.As(err, &refused) {
+			kind = "refused"
+		}
+		to := ""
+		for _, m := range s.Mails() {
+			to += strings.Join(m.To, " ")
+		}
+		if err == nil || err.Error() != c.missed || kind != c.kind || to != c.to {
+			t.Errorf("%s: to %q, %s: %v", c.refuse, to, kind, err)
+		}
+	}
+}
+
+// No line is longer than RFC 5322 section 2.1.1 allows, whoever is told of whatever.
+func TestNoLineIsTooLong(t *testing.T) {
+	s := notifytest.NewSMTP(t, true, false, "")
+	o := email.Options{Dial: s.Dial, Trust: s.Trust, Clock: time.Now, Server: "mail.test:465", Implicit: true, From: "kimbap@example.test"}
+	for n := range 60 {
+		o.To = append(o.To, fmt.Sprintf("Somebody with a name of some length <person-%d@department.example.test>", n))
+	}
+	many, err := email.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := notify.Message{ID: "msg_1", Subject: "kimbap: " + strings.Repeat("é", 400) + " asks", Lines: []string{strings.Repeat("long ", 400)}}
+	if err := many.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	data := s.Mails()[0].Data
+	for line := range strings.Lines(data) {
+		if len(line) > 998 {
+			t.Errorf("a line of %d octets: %.60s…", len(line), line)
+		}
+	}
+	read, err := mail.ReadMessage(strings.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := read.Header.AddressList("To")
+	subject, undecoded := new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject"))
+	if err != nil || len(to) != 60 || to[59].Address != "person-59@department.example.test" || undecoded != nil || subject != m.Subject {
+		t.Errorf("%v %v, %q %v", to, err, subject, undecoded)
 	}
 }
 

@@ -37,7 +37,8 @@ type SMTP struct {
 
 // NewSMTP starts one that ends with the test: with TLS from the first byte, or
 // with STARTTLS when offered. A command that refuse begins with is answered by
-// the rest of it, "RCPT 550 no".
+// the rest of it, "RCPT 550 no"; "RCPT TO:<a@b.test> 550 no; RCPT TO:<c@b.test> 450 no" is of
+// these recipients alone.
 func NewSMTP(t testing.TB, implicit, starttls bool, refuse string) *SMTP {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,7 +123,7 @@ func (c *session) command(line string) bool {
 	}
 	verb, rest, _ := strings.Cut(line, " ")
 	verb = strings.ToUpper(verb)
-	if refused, reply, _ := strings.Cut(c.s.refuse, " "); refused == verb && reply != "" {
+	if reply, refused := c.s.refused(verb, rest); refused {
 		c.say(reply)
 		return true
 	}
@@ -159,6 +160,23 @@ func (c *session) command(line string) bool {
 		c.say("502 no such command")
 	}
 	return true
+}
+
+// refused is the reply to a command that is to be refused.
+func (s *SMTP) refused(verb, rest string) (reply string, refused bool) {
+	for one := range strings.SplitSeq(s.refuse, "; ") {
+		command, reply, _ := strings.Cut(one, " ")
+		if strings.HasPrefix(reply, "TO:") {
+			var to string
+			if to, reply, _ = strings.Cut(reply, " "); to != rest {
+				continue
+			}
+		}
+		if command == verb && reply != "" {
+			return reply, true
+		}
+	}
+	return "", false
 }
 
 func (c *session) hello() {
