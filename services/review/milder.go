@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -37,7 +36,7 @@ type place struct{ authority, method, path, match string }
 func ranksOf(s *services.Service) map[place]int {
 	ranks := map[place]int{}
 	for i := range s.Routes {
-		for _, at := range placesOf(&s.Routes[i]) {
+		for _, at := range placesOf(s, i) {
 			ranks[at] = max(ranks[at], s.Routes[i].Rank)
 		}
 	}
@@ -51,7 +50,7 @@ func milder(s, old *services.Service, was *runtime.Action, ranks map[place]int) 
 		if old.Routes[i].Action != string(was.Ref) {
 			continue
 		}
-		for _, at := range placesOf(&old.Routes[i]) {
+		for _, at := range placesOf(old, i) {
 			if slices.Contains(s.Authorities, at.authority) && ranks[at] < old.Routes[i].Rank {
 				return true
 			}
@@ -63,7 +62,9 @@ func milder(s, old *services.Service, was *runtime.Action, ranks map[place]int) 
 // hole is a parameter of a path up to its name, which says nothing of the requests.
 var hole = regexp.MustCompile(`\{[^:.}]*`)
 
-func placesOf(r *classifier.Route) (out []place) {
+// placesOf are those of one of the routes.
+func placesOf(s *services.Service, i int) (out []place) {
+	r := &s.Routes[i]
 	match, err := json.Marshal(r.Match)
 	if err != nil {
 		return nil // cannot be: texts alone
