@@ -98,6 +98,8 @@ func sample(a *runtime.Action, style string) runtime.Args {
 	switch {
 	case a.Name == "graphql-query":
 		args["query"] = "query Q { viewer { login } }"
+	case a.Name == "graphql-secret-query":
+		args["query"] = "query Q { project { ciVariables { key } } enterprise { recoveryCodes } }"
 	case a.Name == "graphql-mutation":
 		args["query"] = "mutation Q { addStar(input: {}) { clientMutationId } }"
 	case a.Name == "graphql-guarded":
