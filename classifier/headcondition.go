@@ -63,7 +63,7 @@ func (c *condition) holdsInQuery(query string) (holds bool, err *Error) {
 		holds = holds || c.takes(value)
 		return c.nearly("parameter", value)
 	}
-	if strings.HasSuffix(c.key, "[]") {
+	if c.listed() {
 		err = queryValues(query, c.key, partOf, judge)
 		return holds, err
 	}
@@ -73,6 +73,11 @@ func (c *condition) holdsInQuery(query string) (holds bool, err *Error) {
 	}
 	return holds, err
 }
+
+// listed reports whether the condition is on a list of the query that is written like one.
+func (c *condition) listed() bool { return c.place == InQuery && isList(c.key) }
+
+func isList(parameter string) bool { return strings.HasSuffix(parameter, "[]") }
 
 // nearly refuses a text of a query or head that is not a value, and that some server
 // would take for one all the same, as [condition.judge] does in a body.

@@ -61,10 +61,12 @@ func (a *compiled) excludes(b *compiled) bool {
 
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
+// excludesAny reports whether a value would have to be two. Of a list, one element may meet
+// the one condition and one the other.
 func excludesAny(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
 		return slices.ContainsFunc(b, func(y condition) bool {
-			return x.sameKey(y) && x.others == nil && !eachOf(x.tokens) && x.apart(y)
+			return x.sameKey(y) && x.others == nil && !eachOf(x.tokens) && !x.listed() && x.apart(y)
 		})
 	})
 }
