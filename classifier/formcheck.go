@@ -115,10 +115,11 @@ func saysMethod(key []byte) bool {
 	return false
 }
 
-// wordOf is the one of the words that some reader takes key for, "" for none.
+// wordOf is the one of the words that some reader takes key for, or puts it together to
+// where that is a list; "" for none.
 func wordOf(key string, words []string) string {
 	for _, word := range words {
-		if cutTo(key, word) {
+		if cutTo(key, word) || isList(word) && partOf(key, word) {
 			return word
 		}
 	}

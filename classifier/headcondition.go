@@ -79,6 +79,16 @@ func (c *condition) listed() bool { return c.place == InQuery && isList(c.key) }
 
 func isList(parameter string) bool { return strings.HasSuffix(parameter, "[]") }
 
+// listIn is what a document calls a list of the query: "include" for "include[]". A
+// parameter that is no such list it calls as the query does.
+func listIn(parameter string) string {
+	base, _, _ := strings.Cut(parameter, "[")
+	if base == "" || !isList(parameter) {
+		return parameter
+	}
+	return base
+}
+
 // nearly refuses a text of a query or head that is not a value, and that some server
 // would take for one all the same, as [condition.judge] does in a body.
 func (c *condition) nearly(what, text string) *Error {
@@ -116,10 +126,15 @@ func Trimmed(text string) string {
 // besideQuery refuses what decides the action where the body has it too: some servers
 // read that like the query, and before it.
 func (in *Input) besideQuery(name string) *Error {
-	if in.Body == nil {
+	b := in.Body
+	if b == nil {
 		return nil
 	}
-	if _, found, err := in.Body.lookup([]string{name}, strictness{}); err != nil || found {
+	_, found, err := b.lookup([]string{name}, strictness{})
+	if isList(name) && err == nil && !found {
+		found = b.Names(name) || b.form == nil && b.Names(listIn(name))
+	}
+	if err != nil || found {
 		return twoPlaces(name)
 	}
 	return nil

@@ -258,7 +258,9 @@ func (w *jsonWatch) ended() (asks bool) {
 	}
 	if !w.wordsOnly && strings.EqualFold(value, "_method") {
 		w.named = namedKey
-	} else if at := slices.IndexFunc(w.words, func(word string) bool { return strings.EqualFold(value, word) }); at >= 0 {
+	} else if at := slices.IndexFunc(w.words, func(word string) bool {
+		return strings.EqualFold(value, word) || strings.EqualFold(value, listIn(word))
+	}); at >= 0 {
 		w.named, w.word = namedWord, w.words[at]
 	}
 	return false

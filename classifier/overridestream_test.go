@@ -247,6 +247,52 @@ func TestAWordOfTheQueryIsFoundInAnyBody(t *testing.T) {
 	}
 }
 
+// A body calls a list of the query otherwise: "include[]" is a member include of a document,
+// and in a form it has an index or none.
+func TestAListOfTheQueryIsFoundInAnyBody(t *testing.T) {
+	const json, form, parts = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
+	open, guarded := get("list", "x.list", "/p"), get("keys", "x.keys", "/p")
+	guarded.Match.Query = map[string]string{"include[]": "keys"}
+	table, err := Compile([]Route{open, guarded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{Scheme: "https", Authority: "api.test:443", Method: "GET", Target: "/p"}
+	m, err := table.Match(in)
+	if err != nil || m.Action != "x.list" {
+		t.Fatal(m.Action, err)
+	}
+	part := func(name string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\nkeys\r\n--b--\r\n"
+	}
+	for _, c := range []struct {
+		kind, text string
+		refused    bool
+	}{
+		{json, `{"include":["keys"]}`, true}, {json, `{"a":1,"Include":"keys"}`, true}, {json, `{"include[]":["keys"]}`, true},
+		{json, `{"includes":["keys"]}`, false}, {json, `{"a":{"include":["keys"]}}`, false},
+		{form, "include=keys", true}, {form, "include[]=keys", true}, {form, "a=1&include%5B0%5D=keys", true}, {form, "include.0=keys", true},
+		{form, "a=include[]", false}, {form, "includes[]=keys", false},
+		{parts, part("include"), true}, {parts, part("include[]"), true}, {parts, part("include[0]"), true}, {parts, part("includes"), false},
+	} {
+		w, refused := WatchWords([]string{c.kind}, m.Words...), false
+		for _, piece := range []string{c.text[:9], c.text[9:]} {
+			refused = refused || w.Look([]byte(piece)) != nil
+		}
+		if refused = refused || w.End() != nil; refused != c.refused {
+			t.Errorf("%s %q as it passes: refused = %v", c.kind, c.text, refused)
+		}
+		if c.kind == parts {
+			in.Body = NamedParts([]byte(c.text))
+		} else if in.Body, err = ParseBody(c.kind, "", []byte(c.text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.Match(in); (err != nil) != c.refused {
+			t.Errorf("%s %q as it is read: %v", c.kind, c.text, err)
+		}
+	}
+}
+
 // wide is ASCII with so many bytes for each letter.
 func wide(text string, width int, bigEndian bool) string {
 	var out strings.Builder
