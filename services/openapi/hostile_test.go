@@ -109,6 +109,45 @@ func TestHostileDocumentsCostLittle(t *testing.T) {
 	}
 }
 
+// What operations share is not looked at for each of them without end, nor is a path for each
+// of its parameters.
+func TestWhatManyOperationsShareCostsLittle(t *testing.T) {
+	list := func(n int, one string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(one, "'", `"`)+",", n), ",") + "]"
+	}
+	var shared strings.Builder
+	shared.WriteString(head + `"/": {"get": {}}`)
+	for i := range 2000 {
+		fmt.Fprintf(&shared, `, "/a%d/{x}": {"$ref": "#/item"}`, i)
+	}
+	shared.WriteString(`}, "item": {`)
+	for _, method := range []string{"get", "head", "post", "put", "patch", "delete", "options", "trace", "query"} {
+		fmt.Fprintf(&shared, `"%s": {"$ref": "#/operation"}, `, method)
+	}
+	item := shared.String()
+	var holes, spans strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&holes, "/{a%d}", i)
+		fmt.Fprintf(&spans, `{"in": "path", "name": "a%d", "schema": {"pattern": "users/[^/]+"}},`, i)
+	}
+	for name, text := range map[string]string{
+		"parameters": item + `"parameters": ` + list(20_000, "{'in':'path','name':'a1'}") + `}, "operation": {}}`,
+		"patterns":   item + `"parameters": ` + list(60, "{'in':'path','name':'x','schema':{'pattern':'"+strings.Repeat("a?", 99)+"'}}") + `}, "operation": {}}`,
+		"servers":    item + `"servers": ` + list(20_000, "{'url':'/'}") + `}, "operation": {}}`,
+		"tags":       item + `"x": 1}, "operation": {"tags": ` + list(20_000, "'a'") + `}}`,
+		"holes":      head + `"/": {"get": {}}, "` + holes.String() + `": {"get": {"parameters": [` + strings.TrimSuffix(spans.String(), ",") + `]}}}}`,
+	} {
+		before := time.Now()
+		r, err := one(t, text, openapi.Options{})
+		if err != nil || r.Imported < 1 || !strings.Contains(r.Report(), "too many parameters, servers or tags") {
+			t.Fatal(name, err)
+		}
+		if took := time.Since(before); took > 60*time.Second { // some 1 s
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}
+
 // Nor do many operations that each are within bounds.
 func TestManyOperationsShareOneBudget(t *testing.T) {
 	var b strings.Builder

@@ -88,12 +88,14 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 				continue
 			}
 			o := &operation{method: strings.ToUpper(method), path: path, sent: path, item: item}
-			if o.object, err = d.object(item.get(method)); err != nil {
+			if o.object, err = d.object(item.get(method)); err == nil {
+				err = d.describe(o)
+			}
+			if err != nil {
 				skip(o.String(), err.Error())
 				unread = append(unread, o)
 				continue
 			}
-			d.describe(o)
 			out = append(out, o)
 		}
 	}
@@ -109,8 +111,18 @@ func (d *document) object(v value) (value, error) {
 	return v, err
 }
 
-func (d *document) describe(o *operation) {
-	d.takeApart(o)
+// describe reads what an operation says of itself.
+func (d *document) describe(o *operation) error {
+	listed := 1
+	for _, field := range []string{"parameters", "servers", "tags"} {
+		listed += o.item.count(field) + o.object.count(field)
+	}
+	if !d.affords(listed) {
+		return errTooMany
+	}
+	if err := d.takeApart(o); err != nil {
+		return err
+	}
 	o.id, o.deprecated, o.tags = o.object.text("operationId"), o.object.is("deprecated"), o.object.texts("tags")
 	for _, text := range []string{o.object.text("summary"), o.item.text("summary"), o.object.text("description")} {
 		if o.summary = sentence(text); o.summary != "" {
@@ -125,6 +137,7 @@ func (d *document) describe(o *operation) {
 			o.servers = append(o.servers, one.text("url"))
 		}
 	}
+	return nil
 }
 
 // parameter is one parameter of an operation.

@@ -35,6 +35,7 @@ type library struct {
 	open   map[string]*file
 	left   int64 // bytes that may still be read
 	visits int   // of schemas, in all
+	listed int   // of what operations list, and may share
 }
 
 func newLibrary(files fs.FS) *library {

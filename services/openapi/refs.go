@@ -46,6 +46,12 @@ func (v value) list(name string) []value {
 	return out
 }
 
+// count is how many a list has.
+func (v value) count(name string) int {
+	list, _ := v.get(name).v.([]any)
+	return len(list)
+}
+
 // texts are the strings of a list.
 func (v value) texts(name string) []string {
 	var out []string

@@ -1,41 +1,74 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // takeApart writes the path of an operation as requests have it: a parameter that spans
 // segments, as grpc-gateway describes {name} with the pattern "users/[^/]+", becomes
 // users/{name}. Such a value stands in a request with its slashes as they are.
-func (d *document) takeApart(o *operation) {
+func (d *document) takeApart(o *operation) error {
+	list := placeholders().FindAllString(o.path, mostArgs+1)
+	if len(list) == 0 {
+		return nil
+	}
+	if len(list) > mostArgs {
+		return errTooMany
+	}
+	holes := map[string]bool{}
+	for _, hole := range list {
+		holes[hole] = true
+	}
+	o.apart = map[string]string{}
+	var forms []string // placeholders, each with what it is in requests
 	for _, object := range slices.Concat(o.item.list("parameters"), o.object.list("parameters")) {
 		p, err := d.follow(object)
 		hole := "{" + p.text("name") + "}"
-		if err != nil || p.text("in") != "path" || !strings.Contains(o.sent, hole) || o.apart[hole] != "" {
+		if err != nil || p.text("in") != "path" || !holes[hole] || o.apart[hole] != "" {
 			continue
 		}
-		parts, exact := spanned(d.patternOf(p))
+		pattern := d.patternOf(p)
+		parts, exact := spanned(pattern)
+		if !d.affords(len(pattern) + len(parts)*len(hole)) {
+			return errTooMany
+		}
 		if parts == nil {
 			continue
 		}
-		if o.apart == nil {
-			o.apart = map[string]string{}
-		}
-		holes := fill(parts, p.text("name"), o.sent)
+		made := fill(parts, p.text("name"), holes)
 		form := strings.Join(parts, "/")
-		for _, one := range holes {
-			o.apart[one] = form
+		for _, one := range made {
+			holes[one], o.apart[one] = true, form
 		}
-		o.sent, o.unsure = strings.Replace(o.sent, hole, form, 1), o.unsure || !exact
+		forms, o.unsure = append(forms, hole, form), o.unsure || !exact
 	}
+	o.sent = strings.NewReplacer(forms...).Replace(o.path)
+	return nil
+}
+
+var placeholders = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[^{}]*\}`) })
+
+// mostListed is how many parameters, servers and tags are looked at of all operations, which
+// may share them, and how many bytes of patterns.
+const mostListed = 2_000_000
+
+var errTooMany = errors.New("it has too many parameters, servers or tags, or all have")
+
+// affords takes from what may still be looked at, and reports whether there was so much.
+func (l *library) affords(n int) bool {
+	l.listed += n
+	return l.listed <= mostListed
 }
 
 // fill makes placeholders of the segments that may be any text: {called}, then {called_2} and
 // so on, of which the path has none.
-func fill(parts []string, called, path string) (holes []string) {
+func fill(parts []string, called string, taken map[string]bool) (holes []string) {
 	hole, n := "{"+called+"}", 1
 	for i := range parts {
 		if parts[i] != anything {
@@ -43,7 +76,7 @@ func fill(parts []string, called, path string) (holes []string) {
 		}
 		parts[i], holes = hole, append(holes, hole)
 		for n++; ; n++ {
-			if hole = fmt.Sprintf("{%s_%d}", called, n); !strings.Contains(path, hole) {
+			if hole = fmt.Sprintf("{%s_%d}", called, n); !taken[hole] {
 				break
 			}
 		}
