@@ -29,22 +29,7 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 	if at, err := d.follow(schemes); err == nil {
 		schemes = at
 	}
-	count := map[string]int{}
-	var wanted []map[string]any // schemes that are wanted together
-	for _, o := range list {
-		needs := o.object.get("security")
-		if needs.v == nil {
-			needs = value{d.root.in, d.root.get("security").v}
-		}
-		alternatives, _ := needs.v.([]any)
-		for _, one := range alternatives {
-			names, _ := one.(map[string]any)
-			wanted = append(wanted, names)
-			for name := range names {
-				count[name]++
-			}
-		}
-	}
+	count, wanted := d.wanted(list)
 	if len(count) == 0 { // described, and asked for by none
 		for name := range schemes.members() {
 			count[name]++
@@ -61,6 +46,36 @@ func (d *document) auth(given string, list []*operation) (*auth, error) {
 	return firstKnown(known, wanted, slices.SortedFunc(maps.Keys(count), func(x, y string) int {
 		return cmp.Or(count[y]-count[x], known[x].place()-known[y].place(), strings.Compare(x, y))
 	})), nil
+}
+
+// wanted counts the operations that ask for each scheme, and lists what is wanted together.
+// A list that many share, as that of the document, is looked at once.
+func (d *document) wanted(list []*operation) (count map[string]int, together []map[string]any) {
+	count = map[string]int{}
+	look := func(alternatives []any, times int) {
+		for _, one := range alternatives {
+			names, _ := one.(map[string]any)
+			together = append(together, names)
+			for name := range names {
+				count[name] += times
+			}
+		}
+	}
+	lists, times := map[*any][]any{}, map[*any]int{}
+	for _, o := range list {
+		needs := o.object.get("security")
+		if needs.v == nil {
+			needs = d.root.get("security")
+		}
+		if alternatives, _ := needs.v.([]any); len(alternatives) > 0 {
+			lists[&alternatives[0]] = alternatives
+			times[&alternatives[0]]++
+		}
+	}
+	for at, alternatives := range lists {
+		look(alternatives, times[at])
+	}
+	return count, together
 }
 
 // place ranks what is asked for equally often: a key in an address stands in the logs of
@@ -80,7 +95,7 @@ func (a *auth) place() int {
 
 // firstKnown is the first that can be filled in, with what is to be said of the others.
 func firstKnown(known map[string]*auth, wanted []map[string]any, ranked []string) *auth {
-	out, chosen := &auth{typ: "none"}, ""
+	out, beside := &auth{typ: "none"}, map[string]bool(nil)
 	for _, name := range ranked {
 		a := known[name]
 		if a != nil && a.typ == "" {
@@ -92,11 +107,11 @@ func firstKnown(known map[string]*auth, wanted []map[string]any, ranked []string
 			continue
 		}
 		if out.typ == "none" {
-			out.typ, out.name, chosen = a.typ, a.name, name
+			out.typ, out.name, beside = a.typ, a.name, neverWithout(wanted, name)
 			if a.typ == "header" && strings.EqualFold(a.name, "Authorization") {
 				out.notes = append(out.notes, `the document does not say what stands before the key in Authorization: add it to auth: in the file, as in header: {name: Authorization, prefix: "Token "}`)
 			}
-		} else if other := a.typ != out.typ || a.name != out.name; other && neverWithout(wanted, name, chosen) {
+		} else if other := a.typ != out.typ || a.name != out.name; other && beside[name] {
 			out.notes = append(out.notes, fmt.Sprintf("the API wants the security scheme %s beside %s, which alone the service fills in: programs must send the other themselves", shown(name), out))
 		} else if other {
 			out.notes = append(out.notes, fmt.Sprintf("some operations may be used with the security scheme %s as well; the service has one: %s", shown(name), out))
@@ -108,19 +123,20 @@ func firstKnown(known map[string]*auth, wanted []map[string]any, ranked []string
 	return out
 }
 
-// neverWithout reports whether a scheme is wanted, and wherever it is, with that other.
-func neverWithout(wanted []map[string]any, name, other string) bool {
-	found := false
-	for _, together := range wanted {
-		if _, has := together[name]; !has {
-			continue
-		}
-		found = true
-		if _, with := together[other]; !with {
-			return false
+// neverWithout are the schemes that are wanted, and wherever they are, with that other.
+func neverWithout(wanted []map[string]any, other string) map[string]bool {
+	out := map[string]bool{}
+	for _, with := range []bool{true, false} {
+		for _, together := range wanted {
+			if _, has := together[other]; has != with {
+				continue
+			}
+			for name := range together {
+				out[name] = with
+			}
 		}
 	}
-	return found
+	return out
 }
 
 func (a *auth) String() string { return strings.TrimSuffix(a.typ+":"+a.name, ":") }

@@ -148,6 +148,29 @@ func TestWhatManyOperationsShareCostsLittle(t *testing.T) {
 	}
 }
 
+// Nor what a document says once of the keys of all.
+func TestSecurityThatOperationsShareIsLookedAtOnce(t *testing.T) {
+	const n = 20_000
+	var b strings.Builder
+	b.WriteString(head + `"/": {"get": {}}`)
+	for i := range n / 4 {
+		fmt.Fprintf(&b, `, "/a%d": {"get": {}}`, i)
+	}
+	b.WriteString(`}, "components": {"securitySchemes": {"k": {"type": "apiKey", "in": "header", "name": "X-Key"}}}, "security": [{"none": []}`)
+	for i := range n {
+		fmt.Fprintf(&b, `, {"k": [], "s%d": []}`, i)
+	}
+	b.WriteString(`]}`)
+	before := time.Now()
+	r, err := one(t, b.String(), openapi.Options{})
+	if err != nil || !strings.Contains(string(r.YAML), "X-Key") {
+		t.Fatal(err)
+	}
+	if took := time.Since(before); took > 20*time.Second { // some 500 ms
+		t.Errorf("it took %v", took)
+	}
+}
+
 // Nor do many operations that each are within bounds.
 func TestManyOperationsShareOneBudget(t *testing.T) {
 	var b strings.Builder
