@@ -33,16 +33,25 @@ func (k Keeper) former(name string) *services.Service {
 }
 
 // poses refuses what would stand for a service that is installed, or that the catalogue
-// has, by having its name: what was fetched, or made of somebody's description, chose that
+// has, by having its name or an alias of it: what was fetched, or made of somebody's description, chose that
 // itself, and its risks and hosts are not those that were looked at.
 func (k Keeper) poses(name, command string) error {
-	switch {
-	case k.taken(name):
+	if k.taken(name) {
 		return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
-	case slices.Contains(catalog.Names(), name):
-		return home.Changed(name+" is a service of the catalogue, and this one came from elsewhere: it would get the key of kimbap link "+name, "read it, then: "+command)
 	}
-	return nil
+	all, err := catalog.Services()
+	if err != nil {
+		return err
+	}
+	shipped := meant(all, name)
+	if shipped == nil {
+		return nil
+	}
+	known := name + " is "
+	if shipped.Name != name {
+		known += shipped.Name + ", "
+	}
+	return home.Changed(known+"a service of the catalogue, and this one came from elsewhere: it would get the key of kimbap link "+name, "read it, then: "+command)
 }
 
 // squats refuses an alias by which people mean a service of the catalogue: a key that
@@ -51,21 +60,29 @@ func squats(s *services.Service, data []byte) error {
 	if shipped, err := catalog.Read(s.Name); len(s.Aliases) == 0 || err == nil && bytes.Equal(shipped, data) {
 		return nil
 	}
-	known, err := catalog.Services()
+	all, err := catalog.Services()
 	if err != nil {
 		return err
 	}
-	for _, other := range known {
-		for _, alias := range s.Aliases {
-			if other.Name == s.Name || alias != other.Name && !slices.Contains(other.Aliases, alias) {
-				continue
-			}
-			return &runtime.Error{
-				Code: runtime.CodeInvalidInput,
-				Msg:  fmt.Sprintf("the alias %s is what a service of the catalogue is called, whose key %s would get", alias, s.Name),
-				Hint: "take that alias out of the file, of one at an address in a copy, then install the file",
-			}
+	for _, alias := range s.Aliases {
+		other := meant(all, alias)
+		if other == nil || other.Name == s.Name {
+			continue
+		}
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput,
+			Msg:  fmt.Sprintf("the alias %s is what a service of the catalogue is called, whose key %s would get", alias, s.Name),
+			Hint: "take that alias out of the file, of one at an address in a copy, then install the file",
 		}
 	}
 	return nil
+}
+
+// meant is the one of the services that people mean by a word, its name or an alias; nil for none.
+func meant(all []*services.Service, word string) *services.Service {
+	at := slices.IndexFunc(all, func(s *services.Service) bool { return s.Name == word || slices.Contains(s.Aliases, word) })
+	if at < 0 {
+		return nil
+	}
+	return all[at]
 }

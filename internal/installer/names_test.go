@@ -100,6 +100,28 @@ func TestNothingFetchedIsAServiceOfTheCatalogueUnasked(t *testing.T) {
 	}
 }
 
+// Nor is it one by an alias, with which `kimbap link gh` means GitHub where that is not installed.
+func TestNothingFetchedIsCalledAsAnAliasOfTheCatalogueUnasked(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	text := noted("gh", "")
+	s.serves(t, &text)
+	const address = "https://example.com/gh.yaml"
+	_, byAddress := s.Install(t.Context(), installer.Install{From: address})
+	_, byImport := s.InstallImported(t.Context(), &installer.Imported{Name: "gh", YAML: []byte(text)}, nil, false)
+	for _, err := range []error{byAddress, byImport} {
+		if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "gh is github, a service of the catalogue") || !strings.Contains(e.Hint, "--update") {
+			t.Errorf("%v", err)
+		}
+	}
+	if services.Installed(s.Home.Services(), "gh") {
+		t.Fatal("it is there")
+	}
+	if _, err := s.Install(t.Context(), installer.Install{From: address, Update: true}); err != nil {
+		t.Errorf("with update: %v", err)
+	}
+}
+
 // What was made of a description is looked at anew: the pin of an address that the service
 // was from before lets that address put its file back.
 func TestAnImportForgetsWhereItsServiceWasFrom(t *testing.T) {
