@@ -21,18 +21,19 @@ func (d *document) takeApart(o *operation) error {
 	if len(list) > mostArgs {
 		return errTooMany
 	}
-	holes := map[string]bool{}
+	holes := map[string]bool{} // true: none of its parameters was seen
 	for _, hole := range list {
 		holes[hole] = true
 	}
 	o.apart = map[string]string{}
 	var forms []string // placeholders, each with what it is in requests
-	for _, object := range slices.Concat(o.item.list("parameters"), o.object.list("parameters")) {
+	for _, object := range slices.Backward(slices.Concat(o.item.list("parameters"), o.object.list("parameters"))) {
 		p, err := d.follow(object)
 		hole := "{" + p.text("name") + "}"
-		if err != nil || p.text("in") != "path" || !holes[hole] || o.apart[hole] != "" {
+		if err != nil || p.text("in") != "path" || !holes[hole] {
 			continue
 		}
+		holes[hole] = false // the last counts, as of all parameters: those of the operation replace the item's
 		pattern := d.patternOf(p)
 		parts, exact := spanned(pattern)
 		if !d.affords(len(pattern) + len(parts)*len(hole)) {
@@ -44,7 +45,7 @@ func (d *document) takeApart(o *operation) error {
 		made := fill(parts, p.text("name"), holes)
 		form := strings.Join(parts, "/")
 		for _, one := range made {
-			holes[one], o.apart[one] = true, form
+			holes[one], o.apart[one] = false, form
 		}
 		forms, o.unsure = append(forms, hole, form), o.unsure || !exact
 	}
@@ -76,7 +77,8 @@ func fill(parts []string, called string, taken map[string]bool) (holes []string)
 		}
 		parts[i], holes = hole, append(holes, hole)
 		for n++; ; n++ {
-			if hole = fmt.Sprintf("{%s_%d}", called, n); !taken[hole] {
+			hole = fmt.Sprintf("{%s_%d}", called, n)
+			if _, is := taken[hole]; !is {
 				break
 			}
 		}

@@ -53,3 +53,14 @@ func TestASpanOfSwaggerAndOfAnotherPlaceIsTakenApart(t *testing.T) {
 	posts(t, r, map[string]runtime.Risk{"/v1/users/1/tokens": runtime.RiskCritical, "/v1/users/1/2": runtime.RiskMedium})
 	roundTrip(t, r)
 }
+
+// What an operation says of a parameter replaces what its path item says.
+func TestASpanIsWhatTheOperationSays(t *testing.T) {
+	const item = `"parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "pattern": "users/[^/]+"}}]`
+	const own = `{"name": "name", "in": "path", "required": true, "schema": {"type": "string"`
+	risks(t, `"/v1/{name}/tokens": {`+item+`, "post": {"parameters": [`+own+`, "pattern": "groups/[^/]+"}}]}}, "/v2/{name}/tokens": {`+item+`, "post": {"parameters": [`+own+`}}]}}`,
+		map[string]runtime.Risk{
+			"/v1/groups/1/tokens": runtime.RiskCritical, "/v1/users/1/tokens": runtime.RiskMedium,
+			"/v2/1/tokens": runtime.RiskCritical, "/v2/users/1/tokens": runtime.RiskMedium,
+		})
+}
