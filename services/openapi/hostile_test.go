@@ -130,9 +130,17 @@ func TestWhatManyOperationsShareCostsLittle(t *testing.T) {
 		fmt.Fprintf(&holes, "/{a%d}", i)
 		fmt.Fprintf(&spans, `{"in": "path", "name": "a%d", "schema": {"pattern": "users/[^/]+"}},`, i)
 	}
+	var row, mixed, patterns strings.Builder // segments of a text and a parameter, that are no action
+	for i := range 60 {
+		fmt.Fprintf(&row, "/b{x%d}", i)
+		fmt.Fprintf(&patterns, `{"in": "path", "name": "x%d", "schema": {"type": "string", "pattern": "%s"}},`, i, strings.Repeat("a?", 99))
+	}
+	for i := range 1000 {
+		fmt.Fprintf(&mixed, `, "/b%d%s": {"$ref": "#/item"}`, i, row.String())
+	}
 	for name, text := range map[string]string{
 		"parameters": item + `"parameters": ` + list(20_000, "{'in':'path','name':'a1'}") + `}, "operation": {}}`,
-		"patterns":   item + `"parameters": ` + list(60, "{'in':'path','name':'x','schema':{'pattern':'"+strings.Repeat("a?", 99)+"'}}") + `}, "operation": {}}`,
+		"patterns":   head + `"/": {"get": {}}` + mixed.String() + `}, "item": {"get": {}, "parameters": [` + strings.TrimSuffix(patterns.String(), ",") + `]}}`,
 		"servers":    item + `"servers": ` + list(20_000, "{'url':'/'}") + `}, "operation": {}}`,
 		"tags":       item + `"x": 1}, "operation": {"tags": ` + list(20_000, "'a'") + `}}`,
 		"holes":      head + `"/": {"get": {}}, "` + holes.String() + `": {"get": {"parameters": [` + strings.TrimSuffix(spans.String(), ",") + `]}}}}`,

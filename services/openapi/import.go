@@ -72,22 +72,28 @@ func Import(o Options) (*Result, error) {
 		}
 		if err != nil {
 			i.skip(op.String(), err.Error())
-			for _, guard := range p.guards(op, names[op]) {
-				s.add(guard, taken)
-			}
+			i.guard(s, p, op, names[op], taken)
 			continue
 		}
 		s.add(a, taken)
 	}
 	for _, op := range unread {
-		for _, guard := range p.guards(op, names[op]) {
-			s.add(guard, taken)
-		}
+		i.guard(s, p, op, names[op], taken)
 	}
 	for _, what := range slices.Sorted(maps.Keys(p.lost)) {
 		i.note("%s were left out: %d", what, p.lost[what])
 	}
 	return i.settle(s, p)
+}
+
+// guard adds what stands for an operation that is left out.
+func (i *importer) guard(s *service, p *planner, op *operation, name string, taken places) {
+	for _, guard := range p.guards(op, name) {
+		s.add(guard, taken)
+		if op.unsure {
+			i.note("%s may do more than any other read or write, and is told from them at %s alone: a parameter may be other segments", op, guard.path)
+		}
+	}
 }
 
 func (o *Options) refuse(err error, hint string) error {

@@ -93,6 +93,7 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 			}
 			if err != nil {
 				skip(o.String(), err.Error())
+				o.unsure = errors.Is(err, errTooMany) && strings.Contains(o.path, "{")
 				unread = append(unread, o)
 				continue
 			}

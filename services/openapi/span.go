@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // takeApart writes the path of an operation as requests have it: a parameter that spans
@@ -135,7 +136,7 @@ func spanned(pattern string) (parts []string, exact bool) {
 }
 
 // written is what a pattern matches, with [anything] for what is not one text; exact where
-// that holds no slash.
+// that holds no slash, and no text has another case.
 func written(re *syntax.Regexp) (text string, exact bool) {
 	exact = true
 	for _, sub := range re.Sub {
@@ -149,7 +150,7 @@ func written(re *syntax.Regexp) (text string, exact bool) {
 	}
 	switch re.Op {
 	case syntax.OpLiteral:
-		return string(re.Rune), true
+		return string(re.Rune), !anyCase(re)
 	case syntax.OpConcat, syntax.OpCapture:
 		return text, exact
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat, syntax.OpAlternate:
@@ -163,6 +164,11 @@ func written(re *syntax.Regexp) (text string, exact bool) {
 		return anything, false
 	}
 	return "", true // a place, not a text
+}
+
+// anyCase reports whether a literal stands for more texts than one.
+func anyCase(literal *syntax.Regexp) bool {
+	return literal.Flags&syntax.FoldCase != 0 && slices.ContainsFunc(literal.Rune, func(r rune) bool { return unicode.SimpleFold(r) != r })
 }
 
 // holds reports whether a class, pairs of first and last, has a character.

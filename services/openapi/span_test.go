@@ -54,6 +54,24 @@ func TestASpanOfSwaggerAndOfAnotherPlaceIsTakenApart(t *testing.T) {
 	roundTrip(t, r)
 }
 
+// Of what spans segments in more than one way one is guarded, and the report says which.
+func TestASpanOfSeveralWaysIsNamed(t *testing.T) {
+	r := risks(t, `"/a": {"get": {}},`+spanning("/v1/{name}/keys", "users/[^/]+|groups/[^/]+/x/[^/]+")+`,`+spanning("/v2/{name}/tokens", "users/.+")+`,
+		`+spanning("/v3/{name}/tokens", "[Uu]sers/[^/]+")+`,`+spanning("/v4/{name}/notes", "users/.+"), map[string]runtime.Risk{
+		"/v1/groups/1/x/2/keys": runtime.RiskCritical, "/v2/users/1/tokens": runtime.RiskCritical, "/v3/Users/1/tokens": runtime.RiskCritical,
+	})
+	for what, at := range map[string]string{
+		"/v1/{name}/keys": "/v1/groups/{part3}/x/{part5}/keys", "/v2/{name}/tokens": "/v2/users/{part3}/tokens", "/v3/{name}/tokens": "/v3/Users/{part3}/tokens",
+	} {
+		if want := "POST " + what + " may do more than any other read or write, and is told from them at " + at + " alone"; !strings.Contains(r.Report(), want) {
+			t.Errorf("no %q in %s", want, r.Report())
+		}
+	}
+	if report := r.Report(); strings.Contains(report, "/v4/{name}/notes may do") || strings.Contains(report, "/v4/users") {
+		t.Error(report)
+	}
+}
+
 // What an operation says of a parameter replaces what its path item says.
 func TestASpanIsWhatTheOperationSays(t *testing.T) {
 	const item = `"parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string", "pattern": "users/[^/]+"}}]`
