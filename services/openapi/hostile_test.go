@@ -73,6 +73,14 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", text, runtime.AsError(err))
 		}
 	}
+	const partly = head + `"/a": {"get": {"tags": ["good"]}}, "/b": {"get": 1}, "/keys": {"$ref": "#/none"}}}`
+	_, err := one(t, partly, openapi.Options{Tags: []string{"typo"}})
+	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "no operation is left") || !strings.Contains(e.Hint, "its tags are \"good\"") {
+		t.Errorf("%+v", e)
+	}
+	if r, err := one(t, partly, openapi.Options{Tags: []string{"good"}}); err != nil || strings.Contains(r.Report(), "lasting access") {
+		t.Errorf("%v %s", err, r.Report())
+	}
 	if _, err := openapi.Import(openapi.Options{Files: os.DirFS(t.TempDir()), Document: "none.yaml"}); err == nil || !strings.Contains(err.Error(), "there is no file none.yaml") {
 		t.Errorf("a file that is not there: %v", err)
 	}

@@ -51,8 +51,8 @@ func Import(o Options) (*Result, error) {
 	}
 	d.at = o.At
 	i := &importer{o: o, d: d, r: &Result{}}
-	chosen, unread, names := i.choose()
-	if len(chosen) == 0 && len(i.r.Skipped) > 0 {
+	chosen, unread, others, names := i.choose()
+	if len(chosen) == 0 && others == 0 && len(i.r.Skipped) > 0 {
 		return nil, o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), mend)
 	}
 	if len(chosen) == 0 {
@@ -125,31 +125,32 @@ func (i *importer) note(format string, args ...any) {
 }
 
 // choose lists the operations that are asked for, and those of them that cannot be read,
-// with the names that they have in the whole document.
-func (i *importer) choose() (chosen, unread []*operation, names map[*operation]string) {
+// with the names that they have in the whole document, and counts the others that can be.
+func (i *importer) choose() (chosen, unread []*operation, others int, names map[*operation]string) {
 	unreadable := 0
 	all, unread := i.d.operations(func(what, why string) {
 		unreadable++
 		i.skip(what, why)
 	})
 	names = nameOperations(all, unread)
-	var others []string
+	var granting []string
 	left := func(op *operation) bool {
 		tagged := len(i.o.Tags) == 0 || slices.ContainsFunc(op.tags, func(t string) bool {
 			return slices.ContainsFunc(i.o.Tags, func(want string) bool { return strings.EqualFold(t, want) })
 		})
 		left := !tagged || !strings.HasPrefix(op.path, i.o.PathPrefix)
-		if _, grants := risk(op); left && grants {
-			others = append(others, names[op])
+		if _, grants := risk(op); left && grants && op.item.v != nil { // else nobody knows which the path has
+			granting = append(granting, names[op])
 		}
 		return left
 	}
+	readable := len(all)
 	chosen, unread = slices.DeleteFunc(all, left), slices.DeleteFunc(unread, left)
 	i.r.Total = len(chosen) + unreadable
-	if len(others) > 0 {
-		i.note("%d that hand out lasting access were not asked for, and are any other read or write: %s", len(others), few(others, 5))
+	if len(granting) > 0 {
+		i.note("%d that hand out lasting access were not asked for, and are any other read or write: %s", len(granting), few(granting, 5))
 	}
-	return chosen, unread, names
+	return chosen, unread, readable - len(chosen), names
 }
 
 // has says what could be asked for: tags, and paths, which are those of the document,
