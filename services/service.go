@@ -106,6 +106,18 @@ func readAll(file string, data []byte, r *room) (*Service, error) {
 	return s, src.done()
 }
 
+// Eased are the names of the actions that take, at lower risk, requests which another action
+// of a former file took ([classifier.Eased]).
+func (s *Service) Eased(former *Service) (names []string) {
+	eased := classifier.Eased(s.Routes, former.Routes)
+	for _, a := range s.Actions {
+		if slices.Contains(eased, string(a.Ref)) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
 // Program is what runs the actions of a service that has no hosts, "" for others.
 func (s *Service) Program() string {
 	for _, a := range s.Actions {

@@ -10,7 +10,8 @@ import (
 )
 
 // compare finds what is judged milder than by the old file: actions by their name, and
-// requests, which a catch-all takes when their action is away.
+// requests, which a catch-all takes when their action is away, or a narrower action of lower
+// risk beside it.
 func (r *Report) compare(s, old *services.Service) {
 	ranks := ranksOf(s)
 	for _, was := range old.Actions {
@@ -25,6 +26,11 @@ func (r *Report) compare(s, old *services.Service) {
 			r.Dropped = append(r.Dropped, was.Name)
 		case was.Risk != runtime.RiskLow && milder(s, old, was, ranks):
 			r.Gone = append(r.Gone, was.Name)
+		}
+	}
+	for _, name := range s.Eased(old) {
+		if !slices.Contains(r.Lowered, name) && !slices.Contains(r.Dropped, name) {
+			r.Eased = append(r.Eased, name)
 		}
 	}
 }
@@ -51,7 +57,7 @@ func milder(s, old *services.Service, was *runtime.Action, ranks map[place]int) 
 			continue
 		}
 		for _, at := range placesOf(old, i) {
-			if slices.Contains(s.Authorities, at.authority) && ranks[at] < old.Routes[i].Rank {
+			if slices.Contains(s.Authorities, at.authority) && ranks[at] < old.Routes[i].Rank && !widened(s, old, i, at) {
 				return true
 			}
 		}
@@ -59,7 +65,24 @@ func milder(s, old *services.Service, was *runtime.Action, ranks map[place]int) 
 	return false
 }
 
-// hole is a parameter of a path up to its name, which says nothing of the requests.
+// widened reports whether the action of an old route takes all its requests of a place still,
+// and is as bad, under fewer conditions or with more values.
+func widened(s, old *services.Service, i int, at place) bool {
+	was := &old.Routes[i]
+	for j := range s.Routes {
+		is := &s.Routes[j]
+		if is.Action == was.Action && is.Rank >= was.Rank && slices.Contains(is.Methods, at.method) && slices.Contains(is.Authorities, at.authority) &&
+			pathOf(is.Path) == at.path && is.Covers(was) {
+			return true
+		}
+	}
+	return false
+}
+
+// pathOf is a path without the names of its parameters, which say nothing of the requests.
+func pathOf(path string) string { return hole.ReplaceAllString(path, "{") }
+
+// hole is a parameter of a path up to the end of its name.
 var hole = regexp.MustCompile(`\{[^:.}]*`)
 
 // placesOf are those of one of the routes.
@@ -71,7 +94,7 @@ func placesOf(s *services.Service, i int) (out []place) {
 	}
 	for _, authority := range r.Authorities {
 		for _, method := range r.Methods {
-			out = append(out, place{authority, method, hole.ReplaceAllString(r.Path, "{"), string(match)})
+			out = append(out, place{authority, method, pathOf(r.Path), string(match)})
 		}
 	}
 	return out

@@ -35,6 +35,7 @@ type Report struct {
 	Lowered  []string             `json:"lowered,omitempty"`               // actions of lower risk than before
 	Dropped  []string             `json:"dropped_grants_access,omitempty"` // actions that had grants_access
 	Gone     []string             `json:"gone,omitempty"`                  // actions above low risk of whose requests some have no action of their own that is as bad
+	Eased    []string             `json:"eased,omitempty"`                 // actions of lower risk than what took their requests before
 	Was      string               `json:"was,omitempty"`                   // the version it replaces
 	SHA256   string               `json:"sha256"`
 	levels   []runtime.Risk
@@ -148,6 +149,9 @@ func (r *Report) Text() string {
 	}
 	if len(r.Dropped) > 0 {
 		line("lower", "%s", someOf(r.Dropped, "no longer counts as handing out access", "no longer count as handing out access"))
+	}
+	if len(r.Eased) > 0 {
+		line("lower", "%s", someOf(r.Eased, "has a lower risk than what took its requests before", "have a lower risk than what took their requests before"))
 	}
 	if len(r.Gone) > 0 {
 		const rest = "other requests than before: the rest of the file judges those"

@@ -33,6 +33,9 @@ func TestAReviewNamesWhatBecameMilder(t *testing.T) {
 	t.Parallel()
 	const all = "  all: {method: [GET, POST, DELETE], path: /**, risk: {level: low}}\n"
 	const key = "  create-key: {method: POST, path: \"/keys/{id}\", risk: {level: critical, grants_access: true}}\n"
+	match := func(action, conditions string) string {
+		return strings.Replace(action, "risk:", "match: "+conditions+", risk:", 1)
+	}
 	for _, c := range []struct{ name, old, now, want string }{
 		{"as it was", key, key + all, ""},
 		{"another word for a hole", key, strings.Replace(key, "{id}", "{key_id}", 1), ""},
@@ -44,6 +47,13 @@ func TestAReviewNamesWhatBecameMilder(t *testing.T) {
 		{"another path", key, strings.Replace(key, "/keys/", "/key/", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
 		{"another method", key, strings.Replace(key, "POST", "PUT", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
 		{"only where the body has it", key, strings.Replace(key, "risk:", "match: {query: {new: \"*\"}}, risk:", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
+		{"a narrower one beside it", key, key + "  easy: {method: POST, path: \"/keys/{id:int}\", risk: {level: low}}\n", "lower    easy has a lower risk than what took its requests before\n"},
+		{"one with a condition", key, key + "  easy: {method: POST, path: \"/keys/{id}\", match: {query: {a: \"1\"}}, risk: {level: low}}\n", "lower    easy has a lower risk than what took its requests before\n"},
+		{"one that is as bad", key, key + "  same: {method: POST, path: \"/keys/{id:int}\", risk: {level: critical, grants_access: true}}\n", ""},
+		{"more values", match(key, `{query: {a: "1"}}`), match(key, `{query: {a: "1|2"}}`), ""},
+		{"fewer conditions", match(key, `{query: {a: "1", b: "*"}}`), match(key, `{query: {b: "*"}}`), ""},
+		{"more fields", match(key, "{graphql: {type: mutation, fields: [addKey]}}"), match(key, "{graphql: {type: mutation, fields: [addKey, dropKey]}}"), ""},
+		{"fewer values", match(key, `{query: {a: "1|2"}}`), match(key, `{query: {a: "1"}}`) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
 		{"low ones", "  get: {method: GET, path: /x}\n", all, ""},
 	} {
 		got := review.Of(parsed(t, "actions:\n"+c.now), parsed(t, "actions:\n"+c.old), [32]byte{}).Text()
