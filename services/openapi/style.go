@@ -43,12 +43,16 @@ func (p *planner) spreadDeep(a *action, s *schemas, q parameter) bool {
 	if q.typ == "" && err == nil && list == nil {
 		return false
 	}
+	why := "objects in the query whose members are not listed"
+	if len(a.args)+len(list) > mostArgs {
+		why = "objects in the query with more members than an action has arguments"
+	}
 	if err != nil || list == nil || len(a.args)+len(list) > mostArgs {
 		list = []member{{scattered: true}}
 	}
 	for _, m := range list {
 		if m.scattered {
-			p.lost["objects in the query whose members are not listed"]++
+			p.lost[why]++
 			continue
 		}
 		a.inQuery(m, q.required)

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,5 +121,16 @@ func TestListsInOneValueAreDescribed(t *testing.T) {
 	}
 	if got := builds(t, parse(t, r), "x.get-a", runtime.Args{"j": `["a","b"]`, "p": "a|b"}); got != "j=%5B%22a%22%2C%22b%22%5D&p=a%7Cb" {
 		t.Error(got)
+	}
+}
+
+func TestAnObjectOfTooManyMembersIsNamed(t *testing.T) {
+	var members []string
+	for i := range 251 {
+		members = append(members, fmt.Sprintf(`"a%d": {"type": "string"}`, i))
+	}
+	r, err := one(t, head+`"/a": {"get": {"parameters": [{"name": "filter", "in": "query", "style": "deepObject", "schema": {"type": "object", "properties": {`+strings.Join(members, ",")+`}}}]}}}}`, openapi.Options{})
+	if err != nil || r.Imported != 1 || !strings.Contains(r.Report(), "objects in the query with more members than an action has arguments were left out: 1") {
+		t.Errorf("%v %s", err, r.Report())
 	}
 }
