@@ -25,20 +25,21 @@ func Eased(routes, former []Route) (actions []string) {
 	}
 	for i := range routes {
 		c := outline(&routes[i])
-		if c == nil || slices.Contains(actions, c.route.Action) {
+		if c == nil {
 			continue
 		}
 		if was := c.within(before); was != nil && was.route.Rank > c.route.Rank && !c.covers(was) {
 			actions = append(actions, c.route.Action)
 		}
 	}
-	return actions
+	slices.Sort(actions)
+	return slices.Compact(actions)
 }
 
 // within is the narrowest of the routes that took all requests of this one; nil for none.
 func (c *compiled) within(former []*compiled) (narrowest *compiled) {
 	for _, was := range former {
-		if was.meets(c) && was.covers(c) && (narrowest == nil || narrowest.covers(was)) {
+		if was.covers(c) && was.meets(c) && (narrowest == nil || narrowest.covers(was)) {
 			narrowest = was
 		}
 	}
@@ -66,7 +67,11 @@ func (c *compiled) covers(other *compiled) bool {
 }
 
 func coversPath(wide, narrow []piece) bool {
-	for i, w := range wide {
+	if len(narrow) < len(wide)-1 {
+		return false
+	}
+	for i := range wide {
+		w := &wide[i]
 		switch {
 		case w.kind == any0:
 			return true
@@ -74,7 +79,7 @@ func coversPath(wide, narrow []piece) bool {
 			return false
 		case w.kind == rest:
 			return narrow[i].kind != any0
-		case !w.covers(narrow[i]):
+		case !w.covers(&narrow[i]):
 			return false
 		}
 	}
@@ -82,7 +87,7 @@ func coversPath(wide, narrow []piece) bool {
 }
 
 // covers reports whether a piece that is one segment takes all that another is.
-func (p piece) covers(other piece) bool {
+func (p *piece) covers(other *piece) bool {
 	if other.kind == rest || other.kind == any0 {
 		return false
 	}
