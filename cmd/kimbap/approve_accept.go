@@ -49,7 +49,7 @@ writes it into the policy file, right before the rule that asked.`,
 	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
 	f.StringVar(&yes.As, "as", "", "decide as this person, with the PIN that they set: kimbap approve pin --as NAME")
 	f.BoolVar(&pin, "pin", false, "ask for the PIN even where it is not demanded")
-	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown, and you have read all of it")
+	f.BoolVar(&yes.Full, "full", false, "the request is too long to be shown, or hides something, and you have read all of it")
 	return cmd
 }
 

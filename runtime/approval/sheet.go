@@ -3,7 +3,6 @@ package approval
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ type sheet struct {
 	full     bool
 	complete bool
 	hidden   []string // values of secret arguments
-	covered  int      // how often one of these was taken out
+	hits     hits     // how often each of these was taken out
 	stored   masks    // takes out what the vault holds
 	lines    int
 	skipped  int
@@ -45,7 +44,7 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		s.line(0, "demands    "+s.word(demands))
 	}
 	if f.Target.Authority != "" {
-		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.word(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
+		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.cutWord(s.maskIn(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path, partsOfURL)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Header)) {
 		if unbound(name) || name == "Accept" || name == "Content-Type" {
@@ -104,7 +103,7 @@ func (s *sheet) body(f *dossier) {
 		s.line(1, "not text")
 		return
 	}
-	s.line(1, s.quote(string(f.Body)))
+	s.line(1, s.cutQuote(s.maskRaw(f)))
 }
 
 // shownBody is how many bytes a packed body may become to be shown: as many as to be
@@ -199,8 +198,10 @@ func (s *sheet) line(depth int, text string) {
 }
 
 // word shows text that was not written as a string.
-func (s *sheet) word(text string) string {
-	text = s.mask(text)
+func (s *sheet) word(text string) string { return s.cutWord(s.mask(text)) }
+
+// cutWord is word of what is masked.
+func (s *sheet) cutWord(text string) string {
 	limit := shownValue
 	if s.full {
 		limit = 0
@@ -215,8 +216,10 @@ func (s *sheet) word(text string) string {
 
 // quote shows a string. Its end cannot be faked: quotes inside are escaped, and
 // what follows a cut string stands outside of them.
-func (s *sheet) quote(text string) string {
-	text = s.mask(text)
+func (s *sheet) quote(text string) string { return s.cutQuote(s.mask(text)) }
+
+// cutQuote is quote of what is masked.
+func (s *sheet) cutQuote(text string) string {
 	limit := shownValue
 	if s.full {
 		limit = 0
@@ -237,23 +240,4 @@ func (s *sheet) key(name string) string {
 		return name
 	}
 	return s.quote(name)
-}
-
-// mask takes out what is stored, and the values of secret arguments, also as they stand in a
-// URL.
-func (s *sheet) mask(text string) string {
-	for _, value := range s.hidden {
-		if text == value {
-			s.covered++
-			return hiddenText
-		}
-		if len(value) < 4 {
-			continue
-		}
-		for _, form := range []string{value, url.QueryEscape(value), url.PathEscape(value)} {
-			s.covered += strings.Count(text, form)
-			text = strings.ReplaceAll(text, form, hiddenText)
-		}
-	}
-	return s.stored(text)
 }

@@ -1,10 +1,12 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -126,19 +128,19 @@ func (d *Desk) mask(ctx context.Context, tenant runtime.Tenant) (masks, error) {
 // render makes the view.
 func render(a *Approval, f *dossier, full bool, stored masks) View {
 	v := View{Approval: bare(*a), Args: f.shownArgs(), Execution: f.Execution}
-	s := &sheet{full: full, complete: true, stored: stored}
+	s := &sheet{full: full, complete: true, stored: stored, hits: hits{}}
 	s.hidden = f.hiddenValues()
 	s.head(a, f)
-	own := s.covered
+	own := s.hits.total()
 	if len(v.Args) > 0 {
 		s.line(0, "arguments")
 		s.value(1, "", map[string]any(v.Args))
 	}
-	v.Covered = s.covered > own // secret ones stand there as such
+	v.Covered = s.hits.total() > own // secret ones stand there as such
 	if !f.Built && len(f.Body) > 0 {
 		s.body(f)
 	}
-	v.Covered = v.Covered || s.covered > f.ownPlaces()
+	v.Covered = v.Covered || s.hits.exceed(f.ownPlaces())
 	if v.Covered {
 		s.text.WriteString(coveredText)
 	}
@@ -164,21 +166,26 @@ func (f *dossier) shownArgs() runtime.Args {
 	return args
 }
 
-// hiddenValues are the texts and numbers in arguments that are never shown.
+// hiddenValues are the texts and numbers in arguments that are never shown, the longest first:
+// one may be part of another.
 func (f *dossier) hiddenValues() (out []string) {
 	for _, name := range f.Secret {
 		out = leaves(out, f.Args[name])
 	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	return out
 }
 
-// ownPlaces is how often values of secret arguments stand where they belong: once in the head
-// or the body of a raw request.
-func (f *dossier) ownPlaces() int {
-	if f.Built {
-		return 0
+// ownPlaces is how often each value of a secret argument stands where it belongs: once in the
+// head or the body of a raw request.
+func (f *dossier) ownPlaces() hits {
+	own := hits{}
+	if !f.Built {
+		for _, value := range f.hiddenValues() {
+			own[value]++
+		}
 	}
-	return len(f.hiddenValues())
+	return own
 }
 
 // leaves appends the texts in a value, and its numbers as they are written. What is true

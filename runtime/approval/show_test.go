@@ -248,6 +248,48 @@ func TestASecretArgumentCoversNoOtherUnseen(t *testing.T) {
 	}
 }
 
+// A secret that is written otherwise where it belongs hides no second place.
+func TestASecretWrittenOtherwiseCoversNoOtherUnseen(t *testing.T) {
+	d := newDesk(t)
+	const form, jsonType = "application/x-www-form-urlencoded", "application/json"
+	for name, c := range map[string]struct {
+		kind, body, path string
+		args             runtime.Args
+		covered          bool
+	}{
+		"a form":                {form, "password=%61dmin&role=admin", "/v1", runtime.Args{"password": "admin"}, true},
+		"the query":             {"", "", "/v1?password=%61dmin&role=admin", runtime.Args{"password": "admin"}, true},
+		"the path":              {"", "", "/v1/%61dmin/admin", runtime.Args{"password": "admin"}, true},
+		"lower-case escapes":    {form, "password=%c3%a9t%c3%a9&role=%C3%A9t%C3%A9", "/v1", runtime.Args{"password": "été"}, true},
+		"an escape in a value":  {form, "password=%61%2541b&role=a%41b", "/v1", runtime.Args{"password": "a%41b"}, true},
+		"beside a short one":    {form, "pin=7&password=admin&role=admin", "/v1", runtime.Args{"pin": "7", "password": "admin"}, true},
+		"two short ones":        {form, "pin=%37&n=7", "/v1", runtime.Args{"pin": "7"}, true},
+		"a short number":        {jsonType, `{"pin":7,"n":"7","N":1}`, "/v1", runtime.Args{"pin": json.Number("7")}, true},
+		"twin members":          {jsonType, `{"password":"\u0061dmin","Role":"x","role":"admin"}`, "/v1", runtime.Args{"password": "admin"}, true},
+		"twins, escaped twice":  {jsonType, `{"password":"\u0061\\u0041b","Role":"x","role":"a\u0041b"}`, "/v1", runtime.Args{"password": `a\u0041b`}, true},
+		"its own, in a form":    {form, "password=%61dmin&role=x", "/v1", runtime.Args{"password": "admin"}, false},
+		"its own, as it stands": {form, "password=admin&role=x&pin=7", "/v1", runtime.Args{"pin": "7", "password": "admin"}, false},
+		"its own, of twins":     {jsonType, `{"password":"admin","Role":"x","role":"y"}`, "/v1", runtime.Args{"password": "admin"}, false},
+		"its own, of two parts": {"", "", "/v1/groups/staff", runtime.Args{"password": "groups/staff"}, false},
+		"one within the other":  {form, "password=adminadmin&pin=admin", "/v1", runtime.Args{"pin": "admin", "password": "adminadmin"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := posted(agent("a"), c.kind, c.body)
+			call.Action.Params = []runtime.Param{{Name: "password", Secret: true}, {Name: "pin", Secret: true}}
+			call.Args, call.Request.Target.Path = c.args, c.path
+			v := d.show(t, d.ask(t, call), true)
+			if v.Covered != c.covered || v.Complete == c.covered {
+				t.Errorf("covered %t, complete %t:\n%s", v.Covered, v.Complete, v.Text)
+			}
+			for _, leak := range []string{"%61dmin", "adminadmin", "=%c3%a9t", "=%C3%A9t"} {
+				if strings.Contains(v.Text, leak) && name != "the path" {
+					t.Errorf("%s is shown:\n%s", leak, v.Text)
+				}
+			}
+		})
+	}
+}
+
 // A line of a list has the arguments that a view has, of no long request and for no operator
 // of another tenant.
 func TestArgumentsOfALine(t *testing.T) {

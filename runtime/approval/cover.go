@@ -1,0 +1,185 @@
+package approval
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/kimbap-run/kimbap/classifier"
+)
+
+// hits is how often each value of a secret argument was found.
+type hits map[string]int
+
+func (h hits) add(more hits) {
+	for value, n := range more {
+		h[value] += n
+	}
+}
+
+// atLeast makes each count no less than that of another reading of the same text.
+func (h hits) atLeast(other hits) {
+	for value, n := range other {
+		h[value] = max(h[value], n)
+	}
+}
+
+func (h hits) total() (n int) {
+	for _, found := range h {
+		n += found
+	}
+	return n
+}
+
+// exceed reports whether some value was found more often than this.
+func (h hits) exceed(own hits) bool {
+	for value, n := range h {
+		if n > own[value] {
+			return true
+		}
+	}
+	return false
+}
+
+// mask takes out what is stored, and the values of secret arguments, also as they stand in a
+// URL.
+func (s *sheet) mask(text string) string {
+	left, found := s.take(text)
+	return s.masked(left, found)
+}
+
+// masked counts what was taken out of a text, and takes out what is stored.
+func (s *sheet) masked(left string, found hits) string {
+	if s.hits != nil {
+		s.hits.add(found)
+	}
+	return s.stored(left)
+}
+
+// take takes the values of secret arguments out of a text.
+func (s *sheet) take(text string) (left string, found hits) {
+	for _, value := range s.hidden {
+		if text == value {
+			return hiddenText, hits{value: 1}
+		}
+	}
+	found = hits{}
+	for _, value := range s.hidden {
+		if len(value) < 4 || found[value] > 0 {
+			continue
+		}
+		query, path := url.QueryEscape(value), url.PathEscape(value)
+		for i, form := range []string{value, query, path} {
+			if n := strings.Count(text, form); n > 0 && (i == 0 || form != value) {
+				found[value] += n
+				text = strings.ReplaceAll(text, form, hiddenText)
+			}
+		}
+	}
+	return text, found
+}
+
+// part is a piece of a raw text, and what a server reads there.
+type part struct{ raw, read string }
+
+// maskIn is mask for a text whose parts are written in more ways than one. Each is looked at as
+// it stands and as it is read: a value that was not found where it belongs would leave room for
+// one that hides something else.
+func (s *sheet) maskIn(text string, split func(text string) []part) string {
+	left, found := s.takeIn(text, split)
+	return s.masked(left, found)
+}
+
+func (s *sheet) takeIn(text string, split func(text string) []part) (left string, found hits) {
+	left, found = s.take(text)
+	if len(s.hidden) == 0 {
+		return left, found
+	}
+	var b strings.Builder
+	inParts := hits{}
+	for _, p := range split(text) {
+		raw, here := s.take(p.raw)
+		read, inRead := s.take(p.read)
+		if read == hiddenText && len(inRead) > 0 {
+			raw = read
+		}
+		here.atLeast(inRead)
+		b.WriteString(raw)
+		inParts.add(here)
+	}
+	if !found.exceed(inParts) { // else a value is longer than a part
+		left = b.String()
+	}
+	found.atLeast(inParts)
+	return left, found
+}
+
+// partsOfURL are the segments of the path, and names and values of the query.
+func partsOfURL(text string) (parts []part) {
+	path, query, asks := strings.Cut(text, "?")
+	for segment := range strings.SplitAfterSeq(path, "/") {
+		parts = appendParts(parts, segment, "/", url.PathUnescape)
+	}
+	if asks {
+		parts = append(append(parts, part{raw: "?"}), partsOfForm(query)...)
+	}
+	return parts
+}
+
+// partsOfForm are names and values of a form.
+func partsOfForm(text string) (parts []part) {
+	for pair := range strings.SplitAfterSeq(text, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		parts = appendParts(parts, pair[:len(pair)-len(value)], "=", url.QueryUnescape)
+		parts = appendParts(parts, value, "&", url.QueryUnescape)
+	}
+	return parts
+}
+
+// appendParts appends one part, and what ends it.
+func appendParts(to []part, text, end string, unescape func(string) (string, error)) []part {
+	raw, ended := strings.CutSuffix(text, end)
+	read, err := unescape(raw)
+	if err != nil {
+		read = raw
+	}
+	if to = append(to, part{raw, read}); ended {
+		to = append(to, part{raw: end})
+	}
+	return to
+}
+
+// partsOfBody are the texts of JSON and what stands between, or else those of a form.
+func partsOfBody(text string) (parts []part) {
+	if !json.Valid([]byte(text)) {
+		return partsOfForm(text)
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	for from := 0; ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return append(parts, part{raw: text[from:], read: text[from:]})
+		}
+		to := int(decoder.InputOffset())
+		raw := strings.TrimLeft(text[from:to], " \t\r\n,:")
+		read, is := token.(string)
+		if !is {
+			read = raw
+		}
+		parts = append(parts, part{raw: text[from : to-len(raw)]}, part{raw, read})
+		from = to
+	}
+}
+
+// maskRaw is mask for the body as it stands. A packed one is looked at unpacked, too.
+func (s *sheet) maskRaw(f *dossier) string {
+	left, found := s.takeIn(string(f.Body), partsOfBody)
+	if classifier.Unpackable(f.Header) {
+		if plain, err := classifier.Unpack(f.Header, f.Body, shownBody); err == nil {
+			_, unpacked := s.takeIn(string(plain), partsOfBody)
+			found.atLeast(unpacked)
+		}
+	}
+	return s.masked(left, found)
+}
