@@ -137,3 +137,23 @@ func TestARequestToAHostOfNoServiceIsCollected(t *testing.T) {
 		t.Errorf("sent with %q", got)
 	}
 }
+
+// Where no key is stored, the caller's login goes out: nothing is sent without it by the yes.
+func TestAYesForALoginThatNoKeyReplaces(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askWrites, Unlinked: true})
+	const login = "Bearer own-key-12345678"
+	id := sendAs(t, k, write, login).Problem.Approval
+	if _, err := k.Open(t, "").Accept(t.Context(), id, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{})
+	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Hint, "send the same request again") {
+		t.Errorf("collected: %v", err)
+	}
+	if a := sendAs(t, k, write, login); a.Status >= 300 {
+		t.Errorf("%d %+v", a.Status, a.Problem)
+	} else if got := k.Up.Last(t).Header.Get("Authorization"); got != login {
+		t.Errorf("sent with %q", got)
+	}
+}

@@ -31,6 +31,7 @@ func (a *App) openApprovals(context.Context) (err error) {
 		Process: a.neighbours.Holder, Alive: a.neighbours.Alive, Ended: a.requesterEnded, Late: a.toldLate, Mask: a.masks().Of,
 		Placeholder: func(value string) bool { _, known := a.placeholder(value); return known },
 		HashKey:     a.vault.HashKey,
+		Stored:      a.vault.Stored,
 	})
 	if err != nil {
 		return err

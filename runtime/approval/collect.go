@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 
@@ -52,6 +53,11 @@ func (d *Desk) sameAsHeld(ctx context.Context, a *Approval, call *runtime.Call, 
 	held, err := d.open(ctx, a)
 	if err != nil {
 		return err
+	}
+	if held.Replaced {
+		if stored, err := d.stored(ctx, call); err != nil || !stored {
+			return cmp.Or(err, otherThanHeld(a, "the key that goes in place of the requester's login is not stored any more"))
+		}
 	}
 	demanded := dossier{Terms: verdict.Terms}
 	if verdict.Effect == runtime.EffectAsk && !bytes.Equal(demanded.terms(), held.terms()) {

@@ -47,6 +47,10 @@ type Options struct {
 	// any service: a login is not the caller's own then.
 	Placeholder func(value string) bool
 
+	// Stored, when not nil, reports whether something is stored under a name of the vault: a
+	// service without its key gets the caller's login. Without it, each has its key.
+	Stored func(ctx context.Context, tenant runtime.Tenant, name string) (bool, error)
+
 	// HashKey, when not nil, makes a tenant's keyed hash, by which two logins are told apart;
 	// without it, their SHA-256 does.
 	HashKey func(ctx context.Context, tenant runtime.Tenant) (func(value string) string, error)

@@ -24,8 +24,10 @@
 // The caller's Authorization, Proxy-Authorization and Cookie fields, and the field of the
 // service's own credential, are not kept with a held request, but for a placeholder. A request
 // that uses the caller's own login is therefore finished by the caller's identical retry, and
-// [Desk.Held] refuses it. Where such a login takes the place of a stored key, the approval is
-// bound to it by a keyed hash.
+// [Desk.Held] refuses it. Where such a login takes the place of a stored key, or goes out since
+// none is stored, the approval is bound to it by a keyed hash. Of an action without auth, and of
+// the Cookie of any service, nothing is known of what a login does there: such a request is
+// collected without it, and no yes is bound to it.
 //
 // Start reading at [Desk.Await]; the person's side is [Desk.Accept].
 package approval

@@ -277,10 +277,10 @@ func (c *clock) turn(by time.Duration) {
 
 func newDesk(t testing.TB) desk { return deskOver(t, newMemory(), "me") }
 
-func deskOver(t testing.TB, store *memory, process string) desk {
+func deskOver(t testing.TB, store *memory, process string, change ...func(o *approval.Options)) desk {
 	t.Helper()
 	c := &clock{}
-	d, err := approval.New(approval.Options{
+	o := approval.Options{
 		Store: store, Sealer: sealer{}, Clock: c.now, Process: func() string { return process },
 		NewID:     func() string { return "apr_" + strings.ToLower(rand.Text()) },
 		Alive:     func(holder string) bool { return holder != "dead" },
@@ -288,7 +288,11 @@ func deskOver(t testing.TB, store *memory, process string) desk {
 		Ended: func(_ context.Context, _ runtime.Tenant, principal string) (bool, error) {
 			return principal == "token:ended", nil
 		},
-	})
+	}
+	for _, change := range change {
+		change(&o)
+	}
+	d, err := approval.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

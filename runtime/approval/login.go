@@ -20,6 +20,7 @@ type login struct {
 	Placeholder http.Header `json:",omitempty"`
 	Own         bool        `json:",omitempty"` // the caller's login goes out: without it, this is another request
 	Sum         string      `json:",omitempty"` // keyed hash of one that takes the place of the stored key
+	Replaced    bool        `json:",omitempty"` // the stored key takes the place of the caller's login
 }
 
 // loginOf looks at the credential fields of a raw request.
@@ -30,26 +31,40 @@ func (d *Desk) loginOf(ctx context.Context, call *runtime.Call) (l login, err er
 		return l, nil
 	}
 	place := auth.HeaderField()
-	marked := len(spellings(header, place)) > 0
+	marked, given := len(spellings(header, place)) > 0, false
 	for _, value := range valuesOf(header, place) {
 		stands := slices.ContainsFunc(runtime.AppendReadings(nil, value, auth.Prefix), d.placeholderOf(auth))
-		marked = marked && stands
+		marked, given = marked && stands, given || value != "" && !stands
 		l.Own = l.Own || auth.Caller == runtime.CallerKeep && !stands || kept(auth, value, auth.Prefix)
 	}
 	own := append([]string{place}, valuesOf(header, place)...)
 	if place != "Authorization" {
 		for _, value := range valuesOf(header, "Authorization") {
 			l.Own = l.Own || kept(auth, value, "")
+			given = given || value != "" && !slices.ContainsFunc(runtime.AppendReadings(nil, value, ""), d.placeholderOf(auth))
 		}
 		own = append(append(own, "Authorization"), valuesOf(header, "Authorization")...)
 	}
+	if given && !l.Own && auth.Ref != "" {
+		l.Replaced, err = d.stored(ctx, call)
+		l.Own = err == nil && !l.Replaced
+	}
 	switch {
+	case err != nil:
 	case l.Own:
 		l.Sum, err = d.keyedHash(ctx, call.Principal.Tenant, string(lengths(own...)))
 	case marked:
 		l.Placeholder = http.Header{place: valuesOf(header, place)}
 	}
 	return l, err
+}
+
+// stored reports whether the service of a call has its key now.
+func (d *Desk) stored(ctx context.Context, call *runtime.Call) (bool, error) {
+	if d.o.Stored == nil {
+		return true, nil
+	}
+	return d.o.Stored(ctx, call.Principal.Tenant, call.Action.Auth.Ref)
 }
 
 // kept reports whether a service lets this value of the caller's go in place of the stored key.

@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -61,5 +62,68 @@ func TestAYesForLongerIsForOneLogin(t *testing.T) {
 	d.accept(t, id)
 	if _, err := d.Await(t.Context(), loggedIn(keep, http.Header{"X-Api-Key": {"stands"}}), asked()); err != nil {
 		t.Errorf("with the placeholder it is another request: %v", err)
+	}
+}
+
+// Where no key is stored, the caller's login goes out: the yes is for it, also once one is.
+func TestAYesIsForTheLoginThatGoesOut(t *testing.T) {
+	stored := false
+	d := deskOver(t, newMemory(), "me", func(o *approval.Options) {
+		o.Stored = func(_ context.Context, _ runtime.Tenant, name string) (bool, error) { return stored, nil }
+		o.Placeholder = func(value string) bool { return value == "stands" }
+	})
+	mine := func(name, value string) *runtime.Call {
+		return loggedIn(runtime.Auth{Ref: "x"}, http.Header{name: {value}})
+	}
+	for _, place := range []string{"X-Api-Key", "Authorization"} {
+		stored = false
+		id := d.ask(t, mine(place, "mine"))
+		d.accept(t, id)
+		if v := d.show(t, id, true); !strings.Contains(v.Text, "login      the requester's own") || strings.Contains(v.Text, "mine") {
+			t.Errorf("%s:\n%s", place, v.Text)
+		}
+		if _, err := d.Held(t.Context(), agent("a"), id); runtime.CodeOf(err) != runtime.CodeInvalidInput {
+			t.Errorf("%s is collected without it: %v", place, err)
+		}
+		if other := d.ask(t, mine(place, "other")); other == id {
+			t.Errorf("%s: the yes is used by another login", place)
+		}
+		stored = true
+		if later := d.ask(t, mine(place, "mine")); later == id {
+			t.Errorf("%s: the yes is used with the stored key", place)
+		}
+		stored = false
+		if ticket, err := d.Await(t.Context(), mine(place, "mine"), asked()); err != nil || ticket.ID != id {
+			t.Errorf("%s: %v %v", place, ticket, err)
+		}
+	}
+	id := d.ask(t, mine("X-Api-Key", "stands"))
+	if _, err := d.Held(t.Context(), agent("a"), id); err != nil {
+		t.Errorf("a placeholder is no login: %v", err)
+	}
+}
+
+// A login that the stored key replaces is not kept: without that key, nothing is collected.
+func TestNothingIsCollectedOnceTheKeyIsGone(t *testing.T) {
+	stored := true
+	d := deskOver(t, newMemory(), "me", func(o *approval.Options) {
+		o.Stored = func(context.Context, runtime.Tenant, string) (bool, error) { return stored, nil }
+	})
+	call := loggedIn(runtime.Auth{Ref: "x"}, http.Header{"X-Api-Key": {"mine"}})
+	id := d.ask(t, call)
+	d.accept(t, id)
+	held, err := d.Held(t.Context(), agent("a"), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := *call
+	again.Request = held.Request()
+	again.Request.Approval = id
+	stored = false
+	_, err = d.Await(t.Context(), &again, asked())
+	wantReason(t, err, runtime.ReasonPolicyChanged)
+	stored = true
+	if ticket, err := d.Await(t.Context(), &again, asked()); err != nil || ticket.ID != id {
+		t.Errorf("%v %v", ticket, err)
 	}
 }

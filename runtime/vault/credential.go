@@ -77,6 +77,13 @@ func (v *Vault) Look(ctx context.Context, tenant runtime.Tenant, name string, lo
 	return true, nil
 }
 
+// Stored reports whether something is stored under a name that has not expired. It is no use of
+// the value, and is not noted as one; what must be fetched is not fetched.
+func (v *Vault) Stored(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
+	o, err := v.current(ctx, place{tenant, name})
+	return o != nil, err
+}
+
 // Holding returns a test for texts that are a stored value of the tenant, or hold one
 // of at least so many bytes. That is no use of a value, and is not noted as one. What
 // has expired, or must be fetched, is not looked for; nor is what has one of the open names.
