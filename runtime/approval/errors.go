@@ -72,6 +72,12 @@ func (a *Approval) Refusal() error {
 }
 
 func expiredError(a *Approval) *runtime.Error {
+	if a.Moot() {
+		note, _ := visible(a.Note, 300)
+		return &runtime.Error{
+			Code: runtime.CodeApprovalExpired, ApprovalID: a.ID, Msg: "closed: " + note, Hint: "send the same request again",
+		}
+	}
 	return &runtime.Error{
 		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID,
 		Msg:  "the approval's time was over at " + a.Expires.UTC().Format(time.RFC3339),

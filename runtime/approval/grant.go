@@ -163,6 +163,22 @@ func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket 
 	if err != nil || found && own.State == Approved && !d.expired(&own) {
 		return ticket, false, err
 	}
+	g, w, err := d.granted(ctx, f)
+	if err != nil || g == nil {
+		return ticket, false, err
+	}
+	if found { // nobody is to be asked, or told, of it later
+		closed, err := d.move(ctx, own.Tenant, own.ID, own.State, Expired, Change{At: d.now(), Note: allowedBy(g, w)})
+		if err != nil || !closed && own.State == Pending { // which somebody has decided just now
+			return ticket, false, err
+		}
+	}
+	ticket, err = d.byGrant(ctx, f, digest, g, w)
+	return ticket, err == nil, err
+}
+
+// granted finds an earlier yes that allows the like of this request now; nil for none.
+func (d *Desk) granted(ctx context.Context, f *dossier) (*Grant, allowance, error) {
 	runs := []string{""}
 	if f.Run != "" {
 		runs = append(runs, f.Run)
@@ -170,32 +186,23 @@ func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket 
 	for _, run := range runs {
 		scope, err := f.scope(run)
 		if err != nil {
-			return ticket, false, err
+			return nil, allowance{}, err
 		}
 		grants, err := d.o.Store.Grants(ctx, f.Tenant, scope, d.now())
 		if err != nil {
-			return ticket, false, err
+			return nil, allowance{}, err
 		}
 		for i := range grants {
-			w, err := d.openGrant(ctx, &grants[i])
-			if err != nil {
-				return ticket, false, err
+			if w, err := d.openGrant(ctx, &grants[i]); err != nil || d.now().Before(w.Expires) {
+				return &grants[i], w, err
 			}
-			if !d.now().Before(w.Expires) {
-				continue
-			}
-			if found { // nobody is to be asked, or told, of it later
-				closed, err := d.move(ctx, own.Tenant, own.ID, own.State, Expired, Change{At: d.now(), Note: allowedBy(&grants[i], w)})
-				if err != nil || !closed && own.State == Pending { // which somebody has decided just now
-					return ticket, false, err
-				}
-			}
-			ticket, err = d.byGrant(ctx, f, digest, &grants[i], w)
-			return ticket, err == nil, err
 		}
 	}
-	return ticket, false, nil
+	return nil, allowance{}, nil
 }
+
+// Moot reports whether a question is closed since a yes to the like of it allows what it was about.
+func (a *Approval) Moot() bool { return a.State == Expired && a.Note != "" }
 
 // allowedBy says which yes allows the like of what it was given for.
 func allowedBy(g *Grant, w allowance) string {

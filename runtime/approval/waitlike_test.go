@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,5 +73,13 @@ func TestARequestThatPassesLeavesNoQuestion(t *testing.T) {
 	}
 	if got := d.store.state(other); got != approval.Expired {
 		t.Errorf("its question is %s", got)
+	}
+	a, err := d.Status(t.Context(), agent("a"), other)
+	if err != nil || !a.Moot() {
+		t.Errorf("%+v %v", a, err)
+	}
+	e := wantCode(t, a.Refusal(), runtime.CodeApprovalExpired)
+	if !strings.HasPrefix(e.Msg, "closed: allowed by the yes to "+first) || !strings.Contains(e.Hint, "send the same request again") {
+		t.Errorf("%s (%s)", e.Msg, e.Hint)
 	}
 }
