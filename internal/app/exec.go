@@ -141,7 +141,14 @@ func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.P
 	if err != nil {
 		return true, err
 	}
-	return p.State == approval.Pending, p.Refusal()
+	if p.Moot() { // nobody said no: the call is made by the yes that allows it, or asks anew
+		return false, nil
+	}
+	if p.State == approval.Pending {
+		allowed, err := a.approvals.Allowed(ctx, who, id)
+		return !allowed, err
+	}
+	return false, p.Refusal()
 }
 
 // recordScript writes a record about a script itself. One that need not be durable

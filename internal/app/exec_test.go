@@ -200,6 +200,32 @@ rules:
 	}
 }
 
+// A question that was closed since a yes for a while allows its call fails no script, and one that
+// is open keeps none waiting: the call is made by that yes.
+func TestAPausedScriptGoesOnByAYesForAWhile(t *testing.T) {
+	t.Parallel()
+	k, client := scripting(t, apptest.Options{Policy: "version: 1\nrules:\n  - {name: ask, match: {action: notes.create-note}, then: require_approval}\n"})
+	create := func(text string) scripted {
+		return execute(t, client, `return await tools.notes.createNote({text: "`+text+`"}).then(() => "made")`)
+	}
+	paused, like := create("one"), create("two")
+	both := execute(t, client, `return await Promise.all(["three", "four"].map(text => tools.notes.createNote({text}))).then(() => "made")`)
+	if paused.Paused == nil || like.Paused == nil || both.Paused == nil {
+		t.Fatalf("%s %s %s", paused.text, like.text, both.text)
+	}
+	if _, err := k.Open(t, "").Accept(t.Context(), like.Paused.ApprovalID, app.Yes{For: 10 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if again := create("one"); string(again.Value) != `"made"` {
+		t.Fatalf("%s", again.text)
+	}
+	for _, waits := range []scripted{paused, both} {
+		if end := post(t, client, "/v1/exec/"+waits.ExecutionID+"/resume", map[string]any{}, ""); string(end.Value) != `"made"` {
+			t.Errorf("%s", end.text)
+		}
+	}
+}
+
 // Fifty at once, a third of them hostile: the others all succeed, and this process
 // stays as it was.
 func TestHostileScriptsDoNotDisturbOthers_EX019(t *testing.T) {

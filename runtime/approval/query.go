@@ -57,6 +57,25 @@ func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Appr
 	}
 }
 
+// Allowed reports whether a yes for a while allows what an open question of this principal is
+// about: the same request, sent again, closes the question.
+func (d *Desk) Allowed(ctx context.Context, who runtime.Principal, id string) (bool, error) {
+	standing, err := d.o.Store.Grants(ctx, who.Tenant, "", d.now())
+	if err != nil || len(standing) == 0 { // mostly: what is sealed need not be read
+		return false, err
+	}
+	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+	if err != nil || !found || who.ID == "" || a.Principal != who.ID || a.State != Pending {
+		return false, err
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return false, err
+	}
+	g, _, err := d.granted(ctx, f)
+	return g != nil && err == nil, err
+}
+
 // Held returns the request of an approval to its requester, and to nobody
 // else, to be sent again. That it was approved is checked when it is. One with the
 // requester's own login, and a connection, it refuses.
