@@ -106,12 +106,15 @@ func newPattern(text string) pattern {
 	return p
 }
 
-// bareAddress reports whether a host pattern begins as an IPv6 address without brackets
-// does. In another one a colon stands before a port: "*:443" is not for the hosts
-// whose last group is 443, whatever their port.
+// bareAddress reports whether a host pattern may stand for an IPv6 address without brackets:
+// it begins as one, or has no colon, as "fd*". In another one a colon stands before a port:
+// "*:443", and "*443" too, is not for the hosts whose last group is 443, whatever their port.
 func bareAddress(text string) bool {
 	group, _, colon := strings.Cut(text, ":")
-	return colon && strings.Trim(group, "0123456789abcdef") == ""
+	if !colon {
+		return !strings.HasPrefix(text, "*") || strings.TrimRight(text, "0123456789") == text
+	}
+	return strings.Trim(group, "0123456789abcdef") == ""
 }
 
 func (p *pattern) match(s string) bool {
