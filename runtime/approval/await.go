@@ -229,6 +229,9 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 		return ticket, false, expiredError(a)
 	}
 	f, err := d.open(ctx, a)
+	if err == nil && f.former {
+		err = heldBefore(a)
+	}
 	if err != nil {
 		return ticket, false, err
 	}

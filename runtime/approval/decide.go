@@ -34,6 +34,9 @@ func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.
 		return bare(a), err
 	}
 	f, err := d.open(ctx, &a)
+	if err == nil && f.former {
+		err = heldBefore(&a)
+	}
 	if err != nil {
 		return bare(a), err
 	}

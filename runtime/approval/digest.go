@@ -27,16 +27,21 @@ func lengths(parts ...string) []byte {
 
 // digest is the hex SHA-256 of exactly what is asked. It fails for arguments
 // that have no canonical form.
-func (f *dossier) digest() (string, error) {
+func (f *dossier) digest() (string, error) { return f.digestIn(canon.JSON) }
+
+// formerDigest is the digest that an earlier kimbap took of the request.
+func (f *dossier) formerDigest() (string, error) { return f.digestIn(canon.Former) }
+
+func (f *dossier) digestIn(form formOfJSON) (string, error) {
 	args, err := canon.Append(nil, f.Args)
 	if err != nil {
 		return "", err
 	}
-	form, body := bodyForm(f.HeldRequest)
+	kind, body := bodyForm(f.HeldRequest, form)
 	parts := []string{
 		"kimbap approval 3", string(f.terms()), string(f.Tenant), f.Principal, string(f.Action), f.Definition,
 		f.Target.Scheme, f.Target.Authority, f.Target.Method, f.Target.Path,
-		string(args), form, string(boundFields(f.Header, unbound)), body,
+		string(args), kind, string(boundFields(f.Header, unbound)), body,
 	}
 	sum := sha256.Sum256(lengths(f.withLogin(parts)...))
 	return hex.EncodeToString(sum[:]), nil
@@ -104,14 +109,17 @@ func passing(name string) bool {
 	return strings.HasPrefix(name, "x-datadog-") || strings.HasPrefix(name, "x-amz-checksum-")
 }
 
+// formOfJSON returns the one form of a document and what it says, or that it has none.
+type formOfJSON func(data []byte) (form []byte, value any, err error)
+
 // bodyForm returns how the body is compared, and the hex SHA-256 of that form.
-func bodyForm(h HeldRequest) (form, hash string) {
+func bodyForm(h HeldRequest, of formOfJSON) (form, hash string) {
 	if h.Built {
 		return "built", ""
 	}
 	form, data := "raw", h.Body
 	if isJSON(h.Header) {
-		if canonical, _, err := canon.JSON(h.Body); err == nil {
+		if canonical, _, err := of(h.Body); err == nil {
 			form, data = "json", canonical
 		}
 	}

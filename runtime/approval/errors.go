@@ -97,6 +97,15 @@ func askerEnded(a *Approval) *runtime.Error {
 	}
 }
 
+// heldBefore is told of what an earlier kimbap has held in a form that nothing is sent by now.
+func heldBefore(a *Approval) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonPolicyChanged, ApprovalID: a.ID,
+		Msg:  "an earlier kimbap has held this request, and did not mind the order of members whose names differ in case alone",
+		Hint: "ask anew: the same request, sent again, is another approval; this one can be rejected",
+	}
+}
+
 func tooMany(open int) *runtime.Error {
 	return &runtime.Error{
 		Code: runtime.CodeRateLimited, Reason: runtime.ReasonTooManyPending, RetryAfter: time.Minute,

@@ -66,6 +66,8 @@ type dossier struct {
 	Bound      []string // of a built request: arguments that say what it acts on
 	Created    time.Time
 	Expires    time.Time
+
+	former bool // it was held by an earlier kimbap, whose digest is not that of the same request now
 }
 
 // newDossier takes down a call. The body must have been read whole.
@@ -208,6 +210,10 @@ func (d *Desk) open(ctx context.Context, a *Approval) (*dossier, error) {
 	}
 	f := sealed.restore()
 	digest, err := f.digest()
+	if err == nil && digest != a.Digest {
+		f.former = true
+		digest, err = f.formerDigest()
+	}
 	if err != nil || digest != a.Digest || !f.sameRow(a) {
 		return nil, tampered(a, errors.New("the row differs from the sealed request"))
 	}

@@ -33,12 +33,22 @@ var errNotCanonical = errors.New("no canonical form")
 // (a member twice, or two that differ in case alone, of which some servers take the last;
 // text that is not Unicode) has none.
 func JSON(data []byte) (form []byte, value any, err error) {
+	form, value, err = Former(data)
+	if err != nil || alike(value) {
+		return nil, nil, errNotCanonical
+	}
+	return form, value, nil
+}
+
+// Former is [JSON] as an earlier kimbap had it, which sorted members that differ in case alone:
+// what was bound to that form can be read still.
+func Former(data []byte) (form []byte, value any, err error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, nil, errNotCanonical
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&value); err != nil || members(value) != colons(data) || alike(value) {
+	if err := decoder.Decode(&value); err != nil || members(value) != colons(data) {
 		return nil, nil, errNotCanonical // of a member that stands twice the last one is kept
 	}
 	form, err = appendValue(nil, value, 0)
