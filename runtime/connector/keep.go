@@ -58,13 +58,14 @@ func (c *Connector) replace(ctx context.Context, at place, next, of *Grant, stor
 }
 
 // keep tries to store a grant, in the place of no value but those that it may replace: what a
-// person has stored meanwhile stays. A later grant that waits to be stored goes on waiting.
+// person has stored meanwhile stays. A later grant that waits to be stored goes on waiting. One
+// that was dropped meanwhile waits again: whoever dropped it may have read what was stored before.
 func (c *Connector) keep(ctx context.Context, at place, u unsaved) (kept bool) {
 	err := c.put(ctx, at, u)
 	kept = err == nil || errors.Is(err, vault.ErrReplaced)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unsaved[at].grant != u.grant {
+	if now := c.unsaved[at].grant; now != u.grant && (now != nil || kept) {
 		return kept
 	}
 	if kept {

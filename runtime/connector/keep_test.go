@@ -198,3 +198,20 @@ func TestWhatIsNotStoredIsGivenBack(t *testing.T) {
 		t.Errorf("%v %v: given back were %v", became, err, r.p.revoked)
 	}
 }
+
+// A request that read what was stored before a grant came drops that grant while it is being
+// stored: where that fails, the grant waits as any other, for it is nowhere else.
+func TestAGrantThatIsDroppedWhileItIsStored(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := &slow{shelf: r.s}
+	r.o.Keeper = s
+	s.next = func(func() error) error {
+		r.held(t.Context(), place{"default", "google.token"}, runtime.NewSecret("of before"))
+		return errFull
+	}
+	r.now.Advance(2 * time.Hour)
+	r.uses(t, "access-token-1")
+	r.running.Wait()
+	r.lasts(t, "refresh-token-1", "access-token-2")
+}
