@@ -117,6 +117,10 @@ func (c *cli) sayAccepted(decided app.Approval, yes app.Yes) {
 		c.say("the requester opens it: by a request that waits, or the same one again")
 		return
 	}
+	if decided.Own {
+		c.say("the requester executes it with its own login: by a request that waits, or the same request again")
+		return
+	}
 	c.say("the requester executes it: by a request that waits, the same request again, or kimbap approve wait %s", decided.ID)
 }
 

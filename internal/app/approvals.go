@@ -38,6 +38,7 @@ type Approval struct {
 	Note      string          `json:"note,omitempty"`
 	Ended     bool            `json:"requester_ended,omitempty"` // nobody could use a yes
 	Over      bool            `json:"script_ended,omitempty"`    // its script has: a yes is for the same call, made again
+	Own       bool            `json:"own_login,omitempty"`       // of accept: made with the requester's own login, so only they make it again
 	Args      runtime.Args    `json:"args,omitempty"`            // of show: as its text has them, secret ones hidden
 }
 
@@ -219,9 +220,17 @@ func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) 
 		return a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
 	})
 	if err == nil {
+		now.Own = a.ownLogin(ctx, &now)
 		now.Ended, err = a.requesterEnded(ctx, a.tenant, now.Principal)
 	}
 	return now, err
+}
+
+// ownLogin reports whether only its requester can make a request again, for its login.
+func (a *App) ownLogin(ctx context.Context, one *Approval) bool {
+	who := a.Operator()
+	who.Tenant = a.tenant
+	return !one.Connection() && runtime.CodeOf(a.approvals.Repeatable(ctx, who, one.ID)) == runtime.CodeInvalidInput
 }
 
 // shownPresence is what a decision that counts was made with: a wrong PIN decides
@@ -278,6 +287,9 @@ func (a *App) WaitApproval(ctx context.Context, id string, out *Answer) (*runtim
 func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out *Answer) (*runtime.Action, runtime.Args, error) {
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.approvals.Repeatable(ctx, me, id); err != nil { // before a person is waited for
 		return nil, nil, err
 	}
 	decided, err := a.waiting.Decided(ctx, caller, me, id)

@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
@@ -68,8 +70,13 @@ func TestAYesForAnOwnLoginIsUsedWithThatLogin(t *testing.T) {
 		if err != nil || !strings.Contains(text, "login      the requester's own, not the stored key") || strings.Contains(text, "own-key") {
 			t.Errorf("%s: shown as %q %v", auth, text, err)
 		}
-		if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
-			t.Fatal(err)
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		_, _, err = k.Open(t, "early").WaitApproval(waiting, id, &app.Answer{})
+		if cancel(); !strings.Contains(runtime.AsError(err).Hint, "send the same request again") {
+			t.Errorf("%s: a person is waited for in vain: %v", auth, err)
+		}
+		if got, err := person.Accept(t.Context(), id, app.Yes{}); err != nil || !got.Own {
+			t.Fatalf("%+v %v", got, err)
 		}
 		_, _, err = k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{})
 		if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "login") || !strings.Contains(e.Hint, "send the same request again") {

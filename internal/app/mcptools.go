@@ -109,7 +109,10 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 // decidedWithin is who asks, and an approval of theirs once it is decided, or as it is after
 // so long.
 func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (me runtime.Principal, p approval.Approval, err error) {
-	if me, err = a.identity.Identify(ctx, caller); err != nil {
+	if me, err = a.identity.Identify(ctx, caller); err == nil {
+		err = a.approvals.Repeatable(ctx, me, id) // before a person is waited for
+	}
+	if err != nil {
 		return me, p, err
 	}
 	if wait > 0 {

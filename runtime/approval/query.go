@@ -100,6 +100,21 @@ func (d *Desk) Held(ctx context.Context, who runtime.Principal, id string) (Held
 	return f.HeldRequest, nil
 }
 
+// Repeatable refuses an approval that [Desk.Held] will refuse once it is decided: nobody need
+// wait for that. Of one that is closed, that cannot be read now, as while the vault is locked, or
+// that this principal may not know of, it says nothing.
+func (d *Desk) Repeatable(ctx context.Context, who runtime.Principal, id string) error {
+	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+	if err != nil || !found || !a.Open() || who.ID == "" || who.Kind != runtime.KindOperator && a.Principal != who.ID {
+		return nil // whoever collects it hears that
+	}
+	f, err := d.open(ctx, &a)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	return f.repeatable(&a)
+}
+
 // Beat says that an operator of the tenant can answer for so long: requests
 // that hold automatically wait while somebody can.
 func (d *Desk) Beat(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, lasting time.Duration) error {
