@@ -90,14 +90,24 @@ func (s *sheet) maskIn(text string, split func(text string) []part) string {
 	return s.masked(left, found)
 }
 
+// mostLooks is how often a value is looked for in a part. What would take more, as an agent can
+// make it, passes for something that hides another.
+const mostLooks = 1 << 18
+
 func (s *sheet) takeIn(text string, split func(text string) []part) (left string, found hits) {
 	left, found = s.take(text)
 	if len(s.hidden) == 0 {
 		return left, found
 	}
 	var b strings.Builder
-	inParts := hits{}
-	for _, p := range split(text) {
+	inParts, parts := hits{}, split(text)
+	if len(parts)*len(s.hidden) > mostLooks {
+		for _, value := range s.hidden {
+			found[value] += len(parts) // as far as is known
+		}
+		return left, found
+	}
+	for _, p := range parts {
 		raw, here := s.take(p.raw)
 		read, inRead := s.take(p.read)
 		if read == hiddenText && len(inRead) > 0 {

@@ -267,6 +267,7 @@ func TestASecretWrittenOtherwiseCoversNoOtherUnseen(t *testing.T) {
 		"a short number":        {jsonType, `{"pin":7,"n":"7","N":1}`, "/v1", runtime.Args{"pin": json.Number("7")}, true},
 		"twin members":          {jsonType, `{"password":"\u0061dmin","Role":"x","role":"admin"}`, "/v1", runtime.Args{"password": "admin"}, true},
 		"twins, escaped twice":  {jsonType, `{"password":"\u0061\\u0041b","Role":"x","role":"a\u0041b"}`, "/v1", runtime.Args{"password": `a\u0041b`}, true},
+		"too many to look at":   {form, "password=admin" + strings.Repeat("&", 1<<18), "/v1", runtime.Args{"password": "admin"}, true},
 		"its own, in a form":    {form, "password=%61dmin&role=x", "/v1", runtime.Args{"password": "admin"}, false},
 		"its own, as it stands": {form, "password=admin&role=x&pin=7", "/v1", runtime.Args{"pin": "7", "password": "admin"}, false},
 		"its own, of twins":     {jsonType, `{"password":"admin","Role":"x","role":"y"}`, "/v1", runtime.Args{"password": "admin"}, false},
