@@ -24,16 +24,27 @@ func Eased(routes, former []Route) (actions []string) {
 		}
 	}
 	for i := range routes {
-		c := outline(&routes[i])
-		if c == nil {
-			continue
-		}
-		if was := c.within(before); was != nil && was.route.Rank > c.route.Rank && !c.covers(was) {
+		if c := outline(&routes[i]); c != nil && c.eases(before) {
 			actions = append(actions, c.route.Action)
 		}
 	}
 	slices.Sort(actions)
 	return slices.Compact(actions)
+}
+
+// eases reports whether requests of one of its methods and hosts were of a higher rank: another
+// route may have taken those of each.
+func (c *compiled) eases(former []*compiled) bool {
+	for _, method := range c.route.Methods {
+		for _, authority := range c.route.Authorities {
+			one := *c
+			one.route.Methods, one.route.Authorities = []string{method}, []string{authority}
+			if was := one.within(former); was != nil && was.route.Rank > c.route.Rank && !c.covers(was) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // within is the narrowest of the routes that took all requests of this one; nil for none.

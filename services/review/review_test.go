@@ -49,6 +49,7 @@ func TestAReviewNamesWhatBecameMilder(t *testing.T) {
 		{"only where the body has it", key, strings.Replace(key, "risk:", "match: {query: {new: \"*\"}}, risk:", 1) + all, "gone     create-key is away, or takes other requests than before: the rest of the file judges those\n"},
 		{"a narrower one beside it", key, key + "  easy: {method: POST, path: \"/keys/{id:int}\", risk: {level: low}}\n", "lower    easy has a lower risk than what took its requests before\n"},
 		{"one with a condition", key, key + "  easy: {method: POST, path: \"/keys/{id}\", match: {query: {a: \"1\"}}, risk: {level: low}}\n", "lower    easy has a lower risk than what took its requests before\n"},
+		{"one more method", key + "  get-key: {method: GET, path: \"/keys/{id:int}\", risk: {level: low}}\n", key + "  get-key: {method: [GET, POST], path: \"/keys/{id:int}\", risk: {level: low}}\n", "lower    get-key has a lower risk than what took its requests before\n"},
 		{"one that is as bad", key, key + "  same: {method: POST, path: \"/keys/{id:int}\", risk: {level: critical, grants_access: true}}\n", ""},
 		{"more values", match(key, `{query: {a: "1"}}`), match(key, `{query: {a: "1|2"}}`), ""},
 		{"fewer conditions", match(key, `{query: {a: "1", b: "*"}}`), match(key, `{query: {b: "*"}}`), ""},
