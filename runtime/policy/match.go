@@ -112,7 +112,8 @@ func newPattern(text string) pattern {
 func bareAddress(text string) bool {
 	group, _, colon := strings.Cut(text, ":")
 	if !colon {
-		return !strings.HasPrefix(text, "*") || strings.TrimRight(text, "0123456789") == text
+		end := strings.TrimLeft(text, "*")
+		return end == text || end == "" || strings.Trim(end, "0123456789") != ""
 	}
 	return strings.Trim(group, "0123456789abcdef") == ""
 }
