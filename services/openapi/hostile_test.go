@@ -78,6 +78,10 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "no operation is left") || !strings.Contains(e.Hint, "its tags are \"good\"") {
 		t.Errorf("%+v", e)
 	}
+	_, err = one(t, partly, openapi.Options{PathPrefix: "/b"}) // the one that is asked for cannot be read
+	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "GET /b") || !strings.Contains(e.Hint, "correct the description") {
+		t.Errorf("%+v", e)
+	}
 	if r, err := one(t, partly, openapi.Options{Tags: []string{"good"}}); err != nil || strings.Contains(r.Report(), "lasting access") {
 		t.Errorf("%v %s", err, r.Report())
 	}

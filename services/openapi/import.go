@@ -52,7 +52,7 @@ func Import(o Options) (*Result, error) {
 	d.at = o.At
 	i := &importer{o: o, d: d, r: &Result{}}
 	chosen, unread, others, names := i.choose()
-	if len(chosen) == 0 && others == 0 && len(i.r.Skipped) > 0 {
+	if len(chosen) == 0 && (others == 0 || len(unread) > 0) && len(i.r.Skipped) > 0 {
 		return nil, o.refuse(errors.New("no operation could be imported\n"+i.r.Report()), mend)
 	}
 	if len(chosen) == 0 {
