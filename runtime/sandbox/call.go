@@ -40,6 +40,7 @@ type call struct {
 	step       int
 	action     *runtime.Action // nil: there is none
 	idempotent bool
+	vain       bool // tried in this resumption, and held back by the question that it had
 	began      time.Time
 }
 
@@ -249,7 +250,9 @@ func (s *session) invoke(c *call) {
 				return Answer{Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: approval, Msg: c.Asked}, Expires: c.Expires}
 			}
 		}
-		return s.r.o.Invoke(ctx, inv)
+		answer := s.r.o.Invoke(ctx, inv)
+		answer.vain = approval != "" && answer.Err != nil && answer.Err.ApprovalID == approval
+		return answer
 	})
 }
 
@@ -309,7 +312,8 @@ func (s *session) settle(a answered) *frame.Done {
 	c := s.calls[a.step-1]
 	c.Millis += time.Since(c.began).Milliseconds()
 	if e := a.answer.Err; e != nil && e.Code == runtime.CodeApprovalPending && e.ApprovalID != "" {
-		if c.Approval == e.ApprovalID { // it was only asked how that stands
+		c.vain = a.answer.vain
+		if c.Approval == e.ApprovalID { // it was only asked how that stands, or tried in vain
 			return nil
 		}
 		c.Approval, c.Expires, c.Status = e.ApprovalID, a.answer.Expires, CallPending

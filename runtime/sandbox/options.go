@@ -55,6 +55,8 @@ type Answer struct {
 	Sent    bool   // something of it may have left
 	Err     *runtime.Error
 	Expires time.Time // with CodeApprovalPending: when the question does
+
+	vain bool // its question was said not to be open, and held it back again
 }
 
 // Begun is a call of an execution that has left, or may have, by the trail.

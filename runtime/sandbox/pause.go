@@ -96,7 +96,8 @@ func (s *session) ended(ctx context.Context, failure *frame.Failure) (Result, bo
 }
 
 // decision waits until one of the questions is no longer open; false when all
-// still are.
+// still are. That of a call which was tried in vain does not count until it is decided: where
+// another rule asks now than the one that a yes for a while is for, it would be tried without end.
 func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error) {
 	held := s.waiting()
 	for _, c := range held {
@@ -104,7 +105,7 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 		if err != nil && !verdict(err) {
 			return false, err
 		}
-		if !open || err != nil {
+		if err != nil || !open && !c.vain {
 			return true, nil
 		}
 	}

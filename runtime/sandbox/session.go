@@ -104,12 +104,15 @@ func (r *Runner) bareSession(who runtime.Principal, caller runtime.Caller, tell 
 }
 
 // serve makes a session that of a request: who asks, and is told of it. Those of the one
-// before may not be used when that has its answer.
+// before may not be used when that has its answer. What it tried in vain is tried anew.
 func (s *session) serve(who runtime.Principal, caller runtime.Caller, tell func(stage, s string)) {
 	if tell == nil {
 		tell = func(string, string) {}
 	}
 	s.who, s.caller, s.tell = who, caller, tell
+	for _, c := range s.calls {
+		c.vain = false
+	}
 }
 
 // turn waits until the script may run. What is in the store as well is not in memory

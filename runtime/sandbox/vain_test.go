@@ -1,0 +1,48 @@
+package sandbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/sandbox"
+)
+
+// A question may be told to be closed, or allowed by a like yes, while its call is held back by it
+// all the same. The call is tried once in each resumption; after that a decision is waited for.
+func TestACallThatIsHeldBackAllTheSameIsTriedOnce(t *testing.T) {
+	b := newBench(t, story)
+	likes, waits := false, make(chan struct{}, 1)
+	looks, tries := 0, 0
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+		if looks++; wait {
+			waits <- struct{}{}
+		}
+		if !wait && likes && looks < 100 { // so that it comes to an end in any case
+			return false, nil
+		}
+		return b.approval(ctx, caller, who, id, wait)
+	}
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		if call.Action.Risk == runtime.RiskHigh {
+			tries++
+		}
+		return b.answer(ctx, call)
+	}
+	b.restart("1:a")
+	got := b.execute(sandbox.Script{Source: "x"})
+	likes = true
+	for n := range 2 {
+		if again := b.resume(got.ExecutionID, 0); again.Paused == nil || again.Paused.ApprovalID != "apr_1" || tries != n+2 {
+			t.Fatalf("resumption %d: %+v, tried %d times", n+1, again, tries)
+		}
+	}
+	go func() {
+		<-waits
+		b.decide("apr_1", nil)
+	}()
+	if end := b.resume(got.ExecutionID, time.Minute); !end.Success || len(b.effects()) != 3 || tries != 5 {
+		t.Errorf("%+v, made %v, tried %d times", end, b.effects(), tries)
+	}
+}
