@@ -33,12 +33,10 @@ demo: build
 setup:
 	@./.ci/setup
 
-# The longest packages begin first, and nothing is vetted that make lint vets. One package more
-# than there are processors is tested at a time: tests also wait.
-TOGETHER = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
-LONGEST = ./cmd/kimbap ./internal/app ./proxy ./runtime/sandbox/worker ./services/rest ./runtime/store/postgres ./runtime/audit
+# The longest packages begin first, and nothing is vetted that make lint vets.
+LONGEST = ./internal/app ./cmd/kimbap ./proxy ./runtime/sandbox/worker ./services/rest ./runtime/store/postgres ./runtime/audit
 test: setup
-	$(GO) test $(TOGETHER) -vet=off -shuffle=on -timeout 24m $(LONGEST) $(PACKAGES)
+	$(GO) test -vet=off -shuffle=on -timeout 24m $(LONGEST) $(PACKAGES)
 
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
@@ -72,7 +70,7 @@ LONE = FewAllocations|NothingOfACredentialLeaves|FirstLetterLeavesOutNoName|NoSp
 UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b crypto/internal/fips140/...,-gcflags='$(p)=-race=false -d=checkptr=0')
 RACED = $$($(GO) list $(LONGEST) $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
 race: setup
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(TOGETHER) $(UNWATCHED) -vet=off -shuffle=on -timeout 20m -skip '$(PROCESSES)|$(LONE)' $(RACED)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(UNWATCHED) -vet=off -shuffle=on -timeout 20m -skip '$(PROCESSES)|$(LONE)' $(RACED)
 
 # Compiles what make race tests, so that it begins at once.
 race-built:
