@@ -65,8 +65,8 @@ func (s *sheet) take(text string) (left string, found hits) {
 	}
 	found = hits{}
 	for _, value := range s.hidden {
-		if len(value) < 4 || found[value] > 0 {
-			continue
+		if len(value) < 4 || len(value) > len(text) || found[value] > 0 {
+			continue // no form is shorter than its value, and to write a long one takes long
 		}
 		query, path := url.QueryEscape(value), url.PathEscape(value)
 		for i, form := range []string{value, query, path} {

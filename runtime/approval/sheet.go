@@ -50,7 +50,7 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		if unbound(name) || name == "Accept" || name == "Content-Type" {
 			continue // the latter stands beside the body
 		}
-		s.line(0, "field      "+s.word(name)+": "+s.word(strings.Join(f.Header[name], ", ")))
+		s.lineOf(0, func() string { return "field      " + s.word(name) + ": " + s.word(strings.Join(f.Header[name], ", ")) })
 	}
 	if f.Own {
 		login := "login      the requester's own"
@@ -153,13 +153,9 @@ func (s *sheet) value(depth int, name string, value any) {
 			}
 		}
 	case string:
-		if s.over() { // of a long request most is not shown, and its words need not be looked at
-			s.line(depth, "")
-			return
-		}
-		s.line(depth, label+s.quote(v))
+		s.lineOf(depth, func() string { return label + s.quote(v) })
 	default:
-		s.line(depth, label+s.word(fmt.Sprint(v)))
+		s.lineOf(depth, func() string { return label + s.word(fmt.Sprint(v)) })
 	}
 }
 
@@ -195,6 +191,16 @@ func (s *sheet) line(depth int, text string) {
 	s.text.WriteString(strings.Repeat("  ", depth))
 	s.text.WriteString(strings.TrimRight(text, " "))
 	s.text.WriteByte('\n')
+}
+
+// lineOf is line of a text that is made only to be written: of a long request most is not shown,
+// and its words need not be looked at.
+func (s *sheet) lineOf(depth int, text func() string) {
+	if s.over() {
+		s.line(depth, "")
+		return
+	}
+	s.line(depth, text())
 }
 
 // word shows text that was not written as a string.
