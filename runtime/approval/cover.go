@@ -124,6 +124,12 @@ func (s *sheet) takeIn(text string, split func(text string) []part) (left string
 	return left, found
 }
 
+// place is the method, the host and the path of a request, masked.
+func (s *sheet) place(f *dossier) string {
+	path, _, _ := strings.Cut(f.Target.Path, "?")
+	return s.maskIn(f.Target.Method+" "+f.Target.Authority+path, partsOfURL)
+}
+
 // partsOfURL are the segments of the path, and names and values of the query.
 func partsOfURL(text string) (parts []part) {
 	path, query, asks := strings.Cut(text, "?")

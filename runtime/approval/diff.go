@@ -108,7 +108,7 @@ func (s *sheet) flat(f *dossier) map[string]string {
 	out.add("asked by", s.word(f.Agent))
 	out.add("rule", s.word(f.Rule))
 	if f.Target.Authority != "" {
-		out.add("request", s.word(f.Target.Method+" "+f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path))
+		out.add("request", s.request(f))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
 		value := f.Args[name]
@@ -131,7 +131,7 @@ func (s *sheet) flattenBody(out *texts, f *dossier) {
 		s.flatten(out, "body", value)
 		return
 	}
-	out.add("body", s.quote(string(f.Body)))
+	out.add("body", s.cutQuote(s.maskRaw(f)))
 }
 
 // flatten adds the scalars of a value, and what is empty, as long as there is room.

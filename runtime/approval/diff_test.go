@@ -1,8 +1,10 @@
 package approval_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
@@ -75,5 +77,55 @@ func TestComparisonIsSafe(t *testing.T) {
 	d.store.edit(id, func(a *approval.Approval) { a.Sealed = flipped(a.Sealed) })
 	if v := d.shown(t, next); strings.Contains(v.Text, "compared") {
 		t.Errorf("compared to an edited row:\n%s", v.Text)
+	}
+}
+
+// Nor does it show one that is written otherwise than Go writes it, as JavaScript leaves ! ' ( ) *
+// bare, and nothing of it is kept; no notice, and no list of what stands, shows it in the path.
+func TestASecretWrittenOtherwiseIsComparedHidden(t *testing.T) {
+	const form = "application/x-www-form-urlencoded"
+	with := func(secret, path, body string) *runtime.Call {
+		call := posted(agent("a"), form, body)
+		call.Action.Params = []runtime.Param{{Name: "password", Secret: true}}
+		call.Args, call.Request.Target.Path = runtime.Args{"password": secret}, path
+		return call
+	}
+	for place, of := range map[string]func(secret, written string) *runtime.Call{
+		"path":  func(secret, written string) *runtime.Call { return with(secret, "/v1/"+written, "") },
+		"query": func(secret, written string) *runtime.Call { return with(secret, "/v1?password="+written, "") },
+		"form":  func(secret, written string) *runtime.Call { return with(secret, "/v1", "n=1&password="+written) },
+	} {
+		t.Run(place, func(t *testing.T) {
+			told := &board{}
+			d := deskOver(t, newMemory(), "me", func(o *approval.Options) { o.Tell = told.tell })
+			first := d.ask(t, of("pa$s!word", "pa%24s!word"))
+			if _, err := d.yes(t, first, approval.Yes{Full: true, For: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			other := of("an$other!", "an%24other!")
+			other.Request.Raw.Header.Set("Stripe-Version", "2")
+			second := d.ask(t, other)
+			texts := []string{d.shown(t, second).Text}
+			ticket, err := d.Await(t.Context(), of("pa$s!word", "pa%24s!word"), asked())
+			if err == nil {
+				err = d.Finish(t.Context(), ticket, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, d.shown(t, second).Text) // beside what is kept of the first
+			standing, err := d.Standing(t.Context(), operator(me), runtime.DefaultTenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range append(texts, fmt.Sprint(told.got, standing)) {
+				if strings.Contains(text, "s!word") || strings.Contains(text, "other!") {
+					t.Errorf("%s", text)
+				}
+			}
+			if !strings.Contains(texts[0], "compared to "+first) || !strings.Contains(texts[1], "compared to "+first) {
+				t.Errorf("not compared: %q", texts)
+			}
+		})
 	}
 }

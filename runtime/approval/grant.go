@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -81,8 +80,7 @@ func (f *dossier) target(stored masks) string {
 		args, _ := canon.Append(nil, f.boundArgs(true))
 		return word(s.mask(string(args)))
 	}
-	path, _, _ := strings.Cut(f.Target.Path, "?")
-	return word(s.mask(f.Target.Method + " " + f.Target.Authority + path))
+	return word(s.place(f))
 }
 
 // widen keeps what the yes allows for longer. The approval has been accepted

@@ -3,7 +3,6 @@ package approval
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -36,20 +35,20 @@ func (d *Desk) notice(ctx context.Context, a *Approval, f *dossier) Notice {
 		mask = func(string) string { return "[not shown]" }
 	}
 	s := &sheet{hidden: f.hiddenValues(), stored: mask}
-	text := func(text string) string {
-		shown, whole := visible(s.mask(text), noticeText)
+	cut := func(masked string) string {
+		shown, whole := visible(masked, noticeText)
 		if !whole {
 			shown += "…"
 		}
 		return shown
 	}
+	text := func(text string) string { return cut(s.mask(text)) }
 	n := Notice{
 		ID: a.ID, Tenant: a.Tenant, Action: text(string(f.Action)), Risk: text(string(f.Risk)), Rule: text(f.Rule), Reason: text(f.Reason),
 		Agent: text(f.Agent), Principal: text(f.Principal), Surface: text(string(f.Surface)), Expires: f.Expires.UTC(),
 	}
 	if f.Target.Authority != "" {
-		path, _, _ := strings.Cut(f.Target.Path, "?")
-		n.Request = text(f.Target.Method + " " + f.Target.Authority + path)
+		n.Request = cut(s.place(f))
 	}
 	return n
 }

@@ -44,7 +44,7 @@ func (s *sheet) head(a *Approval, f *dossier) {
 		s.line(0, "demands    "+s.word(demands))
 	}
 	if f.Target.Authority != "" {
-		s.line(0, "request    "+s.word(f.Target.Method)+" "+s.cutWord(s.maskIn(f.Target.Scheme+"://"+f.Target.Authority+f.Target.Path, partsOfURL)))
+		s.line(0, "request    "+s.request(f))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Header)) {
 		if unbound(name) || name == "Accept" || name == "Content-Type" {
@@ -70,6 +70,12 @@ func (s *sheet) head(a *Approval, f *dossier) {
 	if a.Note != "" {
 		s.line(0, "note       "+s.word(a.Note))
 	}
+}
+
+// request is the method and the whole URL.
+func (s *sheet) request(f *dossier) string {
+	url := f.Target.Scheme + "://" + f.Target.Authority + f.Target.Path
+	return s.word(f.Target.Method) + " " + s.cutWord(s.maskIn(url, partsOfURL))
 }
 
 // demands says what the rule wants of whoever decides.
