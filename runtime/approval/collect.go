@@ -54,6 +54,9 @@ func (d *Desk) sameAsHeld(ctx context.Context, a *Approval, call *runtime.Call, 
 	if err != nil {
 		return err
 	}
+	if held.former { // its digest is not that of the same request now
+		return heldBefore(a)
+	}
 	if held.Replaced {
 		if stored, err := d.stored(ctx, call); err != nil || !stored {
 			return cmp.Or(err, otherThanHeld(a, "the key that goes in place of the requester's login is not stored any more"))

@@ -43,6 +43,10 @@ func TestWhatAnEarlierKimbapHeldIsRead(t *testing.T) {
 	if _, _, err := d.use(t.Context(), &a); runtime.AsError(err).Reason != runtime.ReasonPolicyChanged {
 		t.Errorf("used: %v", err)
 	}
+	call := &runtime.Call{Request: &runtime.Request{}, Principal: &runtime.Principal{}, Action: &runtime.Action{}}
+	if err := d.sameAsHeld(t.Context(), &a, call, runtime.Verdict{}); err == nil || err.Error() != heldBefore(&a).Error() {
+		t.Errorf("collected: %v", err)
+	}
 	a.Digest = "another"
 	if _, err := d.open(t.Context(), &a); runtime.AsError(err).Reason != runtime.ReasonTampered {
 		t.Errorf("an edited one: %v", err)
