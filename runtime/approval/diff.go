@@ -65,7 +65,7 @@ func (d *Desk) compared(ctx context.Context, a *Approval, now account, stored ma
 	if err != nil {
 		return "" // edited, or of an older kimbap: no word of it can be relied on
 	}
-	s := &sheet{hidden: append(now.hidden(), before.hidden()...), stored: stored}
+	s := &sheet{hidden: longestFirst(append(now.hidden(), before.hidden()...)), stored: stored}
 	was, is := before.values(s), now.values(s)
 	if was == nil || is == nil {
 		return fmt.Sprintf("not compared to %s, accepted %s: too much was asked to be kept\n", s.word(last.ID), last.Decided.UTC().Format(time.RFC3339))

@@ -129,3 +129,20 @@ func TestASecretWrittenOtherwiseIsComparedHidden(t *testing.T) {
 		})
 	}
 }
+
+// A secret that begins like the other side's is hidden whole.
+func TestASecretThatBeginsLikeTheLastOneIsHiddenWhole(t *testing.T) {
+	d := newDesk(t)
+	with := func(secret string) *runtime.Call {
+		call := posted(agent("a"), "text/plain", "it is "+secret)
+		call.Action.Params, call.Args = []runtime.Param{{Name: "password", Secret: true}}, runtime.Args{"password": secret}
+		return call
+	}
+	first := d.ask(t, with("hunter-2025"))
+	if _, err := d.yes(t, first, approval.Yes{Full: true}); err != nil {
+		t.Fatal(err)
+	}
+	if v := d.shown(t, d.ask(t, with("hunter"))); !strings.Contains(v.Text, "compared to "+first) || strings.Contains(v.Text, "-2025") {
+		t.Errorf("%s", v.Text)
+	}
+}

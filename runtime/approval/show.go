@@ -166,14 +166,18 @@ func (f *dossier) shownArgs() runtime.Args {
 	return args
 }
 
-// hiddenValues are the texts and numbers in arguments that are never shown, the longest first:
-// one may be part of another.
+// hiddenValues are the texts and numbers in arguments that are never shown, the longest first.
 func (f *dossier) hiddenValues() (out []string) {
 	for _, name := range f.Secret {
 		out = leaves(out, f.Args[name])
 	}
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	return out
+	return longestFirst(out)
+}
+
+// longestFirst sorts values that are to be taken out of a text: one may be part of another.
+func longestFirst(values []string) []string {
+	slices.SortFunc(values, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return values
 }
 
 // ownPlaces is how often each value of a secret argument stands where it belongs: once in the
