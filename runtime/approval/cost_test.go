@@ -12,7 +12,7 @@ import (
 
 // What an agent sends keeps nobody who looks at it waiting, whatever there is to look for in it.
 func TestWhatIsLongToLookAtIsShownSoon(t *testing.T) {
-	secret, many := strings.Repeat("s3cret!/", 100_000), make([]any, 60_000)
+	secret, many := strings.Repeat("s3cret!/", 100_000), make([]any, 20_000)
 	for i := range many {
 		many[i] = fmt.Sprintf("s%06d", i)
 	}
@@ -41,6 +41,9 @@ func TestWhatIsLongToLookAtIsShownSoon(t *testing.T) {
 			id, start := d.ask(t, call), time.Now()
 			if v := d.show(t, id, false); v.Complete || strings.Contains(v.Text, "s3cret") || strings.Contains(v.Text, "s000001") {
 				t.Errorf("complete %t:\n%.3000s", v.Complete, v.Text)
+			}
+			if _, err := d.Reject(t.Context(), operator(me), runtime.DefaultTenant, id, ""); err != nil { // what is kept is looked at, too
+				t.Fatal(err)
 			}
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("it took %s", took)

@@ -3,6 +3,7 @@ package approval
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -64,13 +65,18 @@ func (s *sheet) take(text string) (left string, found hits) {
 		}
 	}
 	found = hits{}
-	for _, value := range s.hidden {
+	if s.forms == nil {
+		s.forms = make([][]string, len(s.hidden))
+	}
+	for i, value := range s.hidden {
 		if len(value) < 4 || len(value) > len(text) || found[value] > 0 {
-			continue // no form is shorter than its value, and to write a long one takes long
+			continue // no form is shorter than its value
 		}
-		query, path := url.QueryEscape(value), url.PathEscape(value)
-		for i, form := range []string{value, query, path} {
-			if n := strings.Count(text, form); n > 0 && (i == 0 || form != value) {
+		if s.forms[i] == nil {
+			s.forms[i] = slices.Compact([]string{value, url.QueryEscape(value), url.PathEscape(value)})
+		}
+		for _, form := range s.forms[i] {
+			if n := strings.Count(text, form); n > 0 {
 				found[value] += n
 				text = strings.ReplaceAll(text, form, hiddenText)
 			}

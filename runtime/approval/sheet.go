@@ -20,9 +20,10 @@ type sheet struct {
 	text     strings.Builder
 	full     bool
 	complete bool
-	hidden   []string // values of secret arguments
-	hits     hits     // how often each of these was taken out
-	stored   masks    // takes out what the vault holds
+	hidden   []string   // values of secret arguments
+	forms    [][]string // of each of these, as Go writes it, once they were needed
+	hits     hits       // how often each of these was taken out
+	stored   masks      // takes out what the vault holds
 	lines    int
 	skipped  int
 }
