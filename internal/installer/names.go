@@ -32,9 +32,9 @@ func (k Keeper) former(name string) *services.Service {
 	return nil
 }
 
-// poses refuses what would stand for a service that is installed, or that the catalogue
-// has, by having its name or an alias of it: what was fetched, or made of somebody's description, chose that
-// itself, and its risks and hosts are not those that were looked at.
+// poses refuses what would stand for a service that is installed, or that the catalogue has, by
+// having its name or an alias of it: what was fetched, or made of somebody's description, chose
+// that itself, and its risks and hosts are not those that were looked at.
 func (k Keeper) poses(name, command string) error {
 	if k.taken(name) {
 		return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
