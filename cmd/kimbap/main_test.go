@@ -52,7 +52,7 @@ var workerBuilt = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "kimbap"), ".")
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kimbap"), ".") // half the link
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build a kimbap for scripts: %w\n%s", err, out)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		"./testdata/puppet": &programs.puppet, "./testdata/probe": &programs.probe, "../../../cmd/kimbap": &programs.kimbap,
 	} {
 		*path = filepath.Join(dir, filepath.Base(program))
-		build := exec.Command("go", "build", "-o", *path, program)
+		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", *path, program) // half the link
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fail(fmt.Errorf("build %s: %w\n%s", program, err, out))
