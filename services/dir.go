@@ -31,7 +31,7 @@ func LoadDir(dir string) ([]*Service, error) {
 // LoadSound is [LoadDir] without the files that have problems or cannot be read.
 func LoadSound(dir string) []*Service {
 	files, _ := filesOf(dir, "")
-	sound, _ := parseAll(files)
+	sound, _ := parseAll(files, parse)
 	return sound
 }
 
@@ -77,16 +77,26 @@ func ParseAll(files []File) ([]*Service, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
-	out, problems := parseAll(files)
+	out, problems := parseAll(files, parse)
 	if err := problems.orNil(); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// parseAll is ParseAll that returns the services without problems beside the problems.
-func parseAll(files []File) ([]*Service, Problems) {
-	out, errs := make([]*Service, len(files)), make([]error, len(files))
+// ParseHeads is [ParseAll] for those who ask for no action: it takes an eighth of the time,
+// and does not see what is wrong with the actions.
+func ParseHeads(files []File) ([]*Head, error) {
+	out, problems := parseAll(files, parseHead)
+	if err := problems.orNil(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// parseAll parses on all processors, and returns what has no problems beside the problems.
+func parseAll[T Service | Head](files []File, parse func(file string, data []byte, r *room) (*T, error)) ([]*T, Problems) {
+	out, errs := make([]*T, len(files)), make([]error, len(files))
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(len(files), goruntime.GOMAXPROCS(0)) {
@@ -105,7 +115,7 @@ func parseAll(files []File) ([]*Service, Problems) {
 			all = append(all, problems...)
 		}
 	}
-	out = slices.DeleteFunc(out, func(s *Service) bool { return s == nil })
+	out = slices.DeleteFunc(out, func(t *T) bool { return t == nil })
 	return out, all
 }
 
@@ -160,7 +170,7 @@ func Check(dir string, s *Service) error {
 	if err != nil {
 		return err
 	}
-	sound, _ := parseAll(files)
+	sound, _ := parseAll(files, parse)
 	_, err = NewSet(append(sound, s))
 	return err
 }

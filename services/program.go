@@ -25,7 +25,7 @@ const (
 	longestProgram = time.Hour
 )
 
-// programs reads a service whose actions are programs on this machine.
+// programs reads the head of a service whose actions are programs on this machine.
 func (p *parser) programs(o *object) {
 	adapter := p.s.Adapter
 	p.program = &program{spec: runtime.CommandSpec{Timeout: programTimeout, SuccessCodes: []int{0}}}
@@ -49,7 +49,6 @@ func (p *parser) programs(o *object) {
 			p.bad(o.at("target_app"), "write the name as the Finder shows it", "target_app is not the name of an application")
 		}
 	}
-	p.actions(o)
 }
 
 // programAuth reads auth: of which a program can only use the secret itself.

@@ -18,9 +18,8 @@ import (
 // services/export makes and docs/ holds.
 const SchemaURL = "https://raw.githubusercontent.com/kimbap-run/kimbap/main/docs/service.schema.json"
 
-// Service is one service file, checked and compiled. It is immutable after
-// [Parse] and may be shared.
-type Service struct {
+// Head is what a service file says of the service itself, its actions left out.
+type Head struct {
 	Name         string
 	Version      string
 	Description  string
@@ -32,16 +31,22 @@ type Service struct {
 	Auth         *runtime.Auth
 	Placeholders map[string]string // environment variable → value, for `kimbap env`
 	Aliases      []string
-	Actions      []*runtime.Action  // in the file's order
-	Routes       []classifier.Route // empty while variables are not set
-	Digest       string             // hex SHA-256 of the file's bytes
+	Digest       string // hex SHA-256 of the file's bytes
 	File         string
 	Unset        []string // variables that [Prepare] must be given values for
-	Triggers     Triggers
-	Gotchas      []Gotcha
-	Recipes      []Recipe
-	Filters      []Filter // all jq expressions, which whoever runs them compiles
-	Warnings     Problems // what is no mistake, and will not work as it looks
+}
+
+// Service is one service file, checked and compiled. It is immutable after
+// [Parse] and may be shared.
+type Service struct {
+	Head
+	Actions  []*runtime.Action  // in the file's order
+	Routes   []classifier.Route // empty while variables are not set
+	Triggers Triggers
+	Gotchas  []Gotcha
+	Recipes  []Recipe
+	Filters  []Filter // all jq expressions, which whoever runs them compiles
+	Warnings Problems // what is no mistake, and will not work as it looks
 
 	ready   []classifier.Prepared // Routes, compiled
 	table   *classifier.Table     // of them alone
@@ -96,12 +101,25 @@ func parse(file string, data []byte, r *room) (*Service, error) {
 
 // readAll is parse with what could be read beside the error.
 func readAll(file string, data []byte, r *room) (*Service, error) {
+	return readBy((*parser).service, file, data, r)
+}
+
+// parseHead is parse for the head alone: an eighth of the time. What is wrong with the actions
+// it does not see.
+func parseHead(file string, data []byte, r *room) (*Head, error) {
+	s, err := readBy(func(p *parser, root *yaml.Node) { p.head(root) }, file, data, r)
+	if err != nil {
+		return nil, err
+	}
+	return &s.Head, nil
+}
+
+func readBy(read func(p *parser, root *yaml.Node), file string, data []byte, r *room) (*Service, error) {
 	src := &source{file: file, room: r}
 	sum := sha256.Sum256(data)
-	s := &Service{File: file, Digest: hex.EncodeToString(sum[:])}
+	s := &Service{Head: Head{File: file, Digest: hex.EncodeToString(sum[:])}}
 	if root := src.read(data); root != nil {
-		p := &parser{source: src, s: s}
-		p.service(root)
+		read(&parser{source: src, s: s}, root)
 	}
 	return s, src.done()
 }
@@ -150,16 +168,32 @@ func serviceFields() []string {
 }
 
 func (p *parser) service(root *yaml.Node) {
+	o := p.head(root)
+	if o == nil {
+		return
+	}
+	p.actions(o)
+	p.advice(o)
+	if p.program == nil && len(p.problems) == 0 {
+		p.overlaps(o)
+	}
+	if len(p.s.Unset) > 0 {
+		p.s.Routes, p.s.ready, p.s.table = nil, nil, nil
+	}
+}
+
+// head reads what is of the service itself and returns the object that has the rest, nil
+// where the file has none.
+func (p *parser) head(root *yaml.Node) *object {
 	o := p.object(root, "service", serviceFields()...)
 	if root.Kind != yaml.MappingNode {
-		return
+		return nil
 	}
 	p.s.Adapter = o.oneOf("adapter", "http", "http", "command", "applescript")
 	p.names(o)
 	if p.s.Adapter != "http" {
 		p.programs(o)
-		p.advice(o)
-		return
+		return o
 	}
 	for _, field := range []string{"command_spec", "target_app"} {
 		if n := o.get(field); n != nil {
@@ -172,14 +206,7 @@ func (p *parser) service(root *yaml.Node) {
 	p.hosts(o)
 	p.auth(o)
 	p.placeholders(o)
-	p.actions(o)
-	p.advice(o)
-	if len(p.problems) == 0 {
-		p.overlaps(o)
-	}
-	if len(p.s.Unset) > 0 {
-		p.s.Routes, p.s.ready, p.s.table = nil, nil, nil
-	}
+	return o
 }
 
 func (p *parser) names(o *object) {

@@ -86,6 +86,15 @@ func (s *Set) Table() *classifier.Table { return s.table }
 // Services returns the services by name. The caller must not change the list.
 func (s *Set) Services() []*Service { return s.services }
 
+// Authorities returns the host:port of each service, in the order of [Set.Services].
+func (s *Set) Authorities() [][]string {
+	out := make([][]string, 0, len(s.services))
+	for _, one := range s.services {
+		out = append(out, one.Authorities)
+	}
+	return out
+}
+
 // Digest is a hex SHA-256 over the names and contents of all service files.
 func (s *Set) Digest() string { return s.digest }
 

@@ -50,7 +50,7 @@ func CatalogOwner(rawURL string) (name string, insecure bool) {
 	if err != nil {
 		return "", false
 	}
-	known, err := Catalog()
+	known, err := catalog.Heads()
 	if err != nil {
 		return "", false
 	}
@@ -59,10 +59,24 @@ func CatalogOwner(rawURL string) (name string, insecure bool) {
 			continue
 		}
 		asked, err := classifier.CanonicalAuthority(u.Host, runtime.DefaultPort(u.Scheme))
-		alone, serr := services.NewSet([]*services.Service{s})
-		return s.Name, err == nil && serr == nil && alone.Table().Host(u.Scheme, asked) == classifier.HostInsecure
+		return s.Name, err == nil && refusesCleartext(s.Name, u.Scheme, asked)
 	}
 	return "", false
+}
+
+// refusesCleartext tells whether a service of the catalogue refuses that scheme for an
+// authority of its own.
+func refusesCleartext(name, scheme, authority string) bool {
+	data, err := catalog.Read(name)
+	if err != nil {
+		return false
+	}
+	s, err := services.Parse(name+".yaml", data)
+	if err != nil {
+		return false
+	}
+	alone, err := services.NewSet([]*services.Service{s})
+	return err == nil && alone.Table().Host(scheme, authority) == classifier.HostInsecure
 }
 
 // Argument reads what a person wrote for an argument of an action, typed; the

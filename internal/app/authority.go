@@ -136,17 +136,13 @@ func (s signing) RootPEM() []byte {
 	return pem
 }
 
-// permit tells the authority the hosts of all services, before the proxy
+// permit tells the authority the hosts of each service, before the proxy
 // intercepts them. What goes wrong leaves hosts without a certificate, which
 // the proxy refuses, and shows in status and log.
-func (s signing) permit(all ...*services.Service) {
+func (s signing) permit(hosts ...[]string) {
 	ca, err := s.open()
 	if err != nil {
 		return // locked: nothing is intercepted
-	}
-	hosts := make([][]string, 0, len(all))
-	for _, one := range all {
-		hosts = append(hosts, one.Authorities)
 	}
 	s.a.authorityProblem(ca.Permit(hosts...), "no certificates for some hosts")
 }

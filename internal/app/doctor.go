@@ -49,7 +49,7 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 
 // ExposedKeys are what a program of `kimbap run` could still read: names only.
 func (a *App) ExposedKeys(ctx context.Context) ([]runner.Key, error) {
-	all, err := catalog.Services()
+	all, err := catalog.Heads()
 	if err != nil {
 		return nil, err
 	}

@@ -69,11 +69,14 @@ func (a *App) Env(ctx context.Context, o EnvOptions) (text string, notes []strin
 		}
 	}
 	if o.Unset {
-		known, err := catalog.Services()
+		known, err := catalog.Heads()
 		if err != nil {
 			return "", nil, err
 		}
-		notes = append(notes, a.env.TakeBack(&place, slices.Concat(known, a.Services().Services()))...)
+		for _, s := range a.Services().Services() {
+			known = append(known, &s.Head)
+		}
+		notes = append(notes, a.env.TakeBack(&place, known)...)
 	}
 	text, err = o.Text(place)
 	return text, notes, err

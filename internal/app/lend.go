@@ -35,7 +35,7 @@ func (a *App) newLender(ctx context.Context) (*lender, error) {
 		runs: tally.NewLent(a.o.Clock), done: make(chan error, 1),
 	}
 	a.run.lent = l.runs
-	l.permit(a.Services().Services()...)
+	l.permit(a.Services().Authorities()...)
 	var err error
 	if l.proxy, err = a.newProxy(ServeOptions{RequireToken: true}, l.signing); err != nil {
 		return nil, err

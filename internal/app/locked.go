@@ -221,7 +221,7 @@ func (a *App) takeKey(ctx context.Context) error {
 	if _, err := a.CA(ctx); err != nil {
 		return &runtime.Error{Code: runtime.CodeVaultLocked, Msg: err.Error(), Hint: "kimbap doctor", Err: err}
 	}
-	signing{a: a}.permit(a.Services().Services()...)
+	signing{a: a}.permit(a.Services().Authorities()...)
 	return nil
 }
 

@@ -55,7 +55,7 @@ func (a *App) reload(ctx context.Context, f follower) looked {
 			fresh[t] = old
 		}
 	}
-	f.permit(set.Services()...) // before they are intercepted
+	f.permit(set.Authorities()...) // before they are intercepted
 	before := a.services.Current().Digest()
 	a.services.Swap(set)
 	a.policy.Swap(fresh)

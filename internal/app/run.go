@@ -16,7 +16,6 @@ import (
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 	"github.com/kimbap-run/kimbap/internal/tally"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 )
 
@@ -26,7 +25,7 @@ type RunOptions = outfit.Run
 // Run starts a program behind a proxy of its own and returns its exit code.
 // The proxy, its certificates and its token end with the program.
 func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
-	known, err := catalog.Services()
+	known, err := catalog.Heads()
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +128,7 @@ func (p *private) end() {
 // runCA makes a root that only this run's program trusts. It signs for what is
 // installed and for what the catalogue holds, so that a service can be linked
 // while the program runs; then its key is forgotten.
-func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Authority, error) {
+func (a *App) runCA(ctx context.Context, known outfit.Catalogue) (*certs.Authority, error) {
 	ca, err := certs.New(certs.Options{Sealer: a.vault.Master(), Clock: a.o.Clock, AnyHost: a.interceptsAll()})
 	if err != nil {
 		return nil, err
@@ -137,7 +136,7 @@ func (a *App) runCA(ctx context.Context, known []*services.Service) (*certs.Auth
 	if err := ca.Open(ctx); err != nil {
 		return nil, err
 	}
-	signing{a, ca}.permit(append(slices.Clone(a.Services().Services()), known...)...)
+	signing{a, ca}.permit(append(a.Services().Authorities(), known.Authorities()...)...)
 	return ca, nil
 }
 
@@ -164,7 +163,7 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	}
 	options := o.Program(a.o.Env, place, known)
 	options.UserDir, options.IsSecret, options.Placeholder = a.env.UserDir(), isSecret, known.StandsIn(a.placeholder)
-	options.GitHosts = outfit.GitHosts(a.Services().Service, linked)
+	options.GitHosts = outfit.GitHosts(a.hostsOf, linked)
 	if !o.NoCover {
 		options.Cover = a.covers(home)
 		options.Covered = func() { a.warnRules(o.Say) }
@@ -178,13 +177,18 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 	return runner.Run(options)
 }
 
+// hostsOf are the host:port of the installed service of that name, none when there is none.
+func (a *App) hostsOf(name string) []string {
+	s, ok := a.Services().Service(name)
+	if !ok {
+		return nil
+	}
+	return s.Authorities
+}
+
 // authorities are the host:port of all installed services.
 func (a *App) authorities() []string {
-	var out []string
-	for _, s := range a.Services().Services() {
-		out = append(out, s.Authorities...)
-	}
-	return out
+	return slices.Concat(a.Services().Authorities()...)
 }
 
 // Covering is what the covering process of a run is told; see runner.Covered.

@@ -47,7 +47,7 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		a.homeCA = true
 	}
 	ca := signing{a, o.CA}
-	ca.permit(a.Services().Services()...)
+	ca.permit(a.Services().Authorities()...)
 	server, err := a.newProxy(o, ca)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/proxy"
 	"github.com/kimbap-run/kimbap/runtime"
-	"github.com/kimbap-run/kimbap/services"
 )
 
 // watchEvery is how often a long-lived process looks for what others changed.
@@ -149,7 +148,7 @@ func (a *App) forgetStored() {
 type follower interface {
 	cannot(next *config.Config) []string // live keys of a configuration that this process cannot take up
 	configured()                         // after a configuration came into force
-	permit(all ...*services.Service)     // told of services before they are in force
+	permit(hosts ...[]string)            // told of those of each service before it is in force
 	reloaded()                           // after all was read again
 	look(ctx context.Context)            // at each look
 }
@@ -192,6 +191,6 @@ type unproxied struct{}
 
 func (unproxied) cannot(*config.Config) []string { return nil }
 func (unproxied) configured()                    {}
-func (unproxied) permit(...*services.Service)    {}
+func (unproxied) permit(...[]string)             {}
 func (unproxied) reloaded()                      {}
 func (unproxied) look(context.Context)           {}

@@ -21,7 +21,7 @@ type elsewhere struct {
 
 // runBehind starts a program whose kimbap is elsewhere, and returns its exit code.
 func (m *Machine) runBehind(r outfit.Run, e elsewhere) (int, error) {
-	all, err := catalog.Services()
+	all, err := catalog.Heads()
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +42,7 @@ func (m *Machine) runBehind(r outfit.Run, e elsewhere) (int, error) {
 	options := r.Program(m.o.Env, place, known)
 	options.UserDir, options.Isolate = m.env.UserDir(), e.led
 	options.IsSecret = func(string) bool { return false } // nothing is stored here
-	options.Placeholder, options.GitHosts = known.StandsIn(nil), outfit.GitHosts(known.Service, e.linked)
+	options.Placeholder, options.GitHosts = known.StandsIn(nil), outfit.GitHosts(known.Hosts, e.linked)
 	if !r.NoCover {
 		options.Cover, options.Apart = m.hidden(e.hidden), e.apart
 	}

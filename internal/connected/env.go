@@ -44,7 +44,7 @@ type EnvOptions struct {
 // `kimbap proxy --server` of this machine, and notes for the person about what they
 // replace.
 func (m *Machine) Env(ctx context.Context, o EnvOptions) (text string, notes []string, err error) {
-	known, err := catalog.Services()
+	known, err := catalog.Heads()
 	if err != nil {
 		return "", nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func (k Keeper) Remove(ctx context.Context, name string) error {
 	s, ok := k.Services.Current().Service(name)
 	if !ok && (k.Broken && services.Installed(k.Home.Services(), name) || slices.Contains(k.Disabled(), name)) {
-		s, ok = &services.Service{Name: name}, true // it may be what is broken
+		s, ok = &services.Service{Head: services.Head{Name: name}}, true // it may be what is broken
 	}
 	if !ok {
 		return k.notHere(name)

@@ -43,22 +43,21 @@ func (k Keeper) Ensure(ctx context.Context, name string) (*services.Service, []s
 func (k Keeper) Siblings(ctx context.Context, ref string) ([]string, error) {
 	var out []string
 	disabled := k.Disabled()
-	for _, name := range catalog.Names() {
-		if _, ok := k.Services.Current().Service(name); ok || slices.Contains(disabled, name) {
+	known, err := catalog.Heads()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range known {
+		if _, ok := k.Services.Current().Service(s.Name); ok || slices.Contains(disabled, s.Name) {
 			continue
 		}
-		data, err := catalog.Read(name)
-		if err != nil {
-			return out, err
-		}
-		s, err := services.Parse(name+".yaml", data)
-		if err != nil || s.Auth.Ref != ref || len(s.Unset) > 0 || s.Adapter != "http" { // a program gets a key when it is asked for by name
+		if s.Auth.Ref != ref || len(s.Unset) > 0 || s.Adapter != "http" { // a program gets a key when it is asked for by name
 			continue
 		}
-		if _, err := k.InstallService(ctx, name, nil); err != nil {
+		if _, err := k.InstallService(ctx, s.Name, nil); err != nil {
 			return out, err
 		}
-		out = append(out, name)
+		out = append(out, s.Name)
 	}
 	return out, nil
 }

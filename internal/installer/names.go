@@ -39,7 +39,7 @@ func (k Keeper) poses(name, command string) error {
 	if k.taken(name) {
 		return home.Changed("a service "+name+" is installed already, and this one came from elsewhere", "read it, then: "+command)
 	}
-	all, err := catalog.Services()
+	all, err := catalog.Heads()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func squats(s *services.Service, data []byte) error {
 	if shipped, err := catalog.Read(s.Name); len(s.Aliases) == 0 || err == nil && bytes.Equal(shipped, data) {
 		return nil
 	}
-	all, err := catalog.Services()
+	all, err := catalog.Heads()
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func squats(s *services.Service, data []byte) error {
 }
 
 // meant is the one of the services that people mean by a word, its name or an alias; nil for none.
-func meant(all []*services.Service, word string) *services.Service {
-	at := slices.IndexFunc(all, func(s *services.Service) bool { return s.Name == word || slices.Contains(s.Aliases, word) })
+func meant(all []*services.Head, word string) *services.Head {
+	at := slices.IndexFunc(all, func(s *services.Head) bool { return s.Name == word || slices.Contains(s.Aliases, word) })
 	if at < 0 {
 		return nil
 	}

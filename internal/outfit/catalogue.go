@@ -8,15 +8,24 @@ import (
 )
 
 // Catalogue are the services that a program may know without their being installed.
-type Catalogue []*services.Service
+type Catalogue []*services.Head
 
-// Service finds one by its name.
-func (c Catalogue) Service(name string) (*services.Service, bool) {
-	at := slices.IndexFunc(c, func(s *services.Service) bool { return s.Name == name })
+// Hosts are the host:port of the service of that name, none when there is none.
+func (c Catalogue) Hosts(name string) []string {
+	at := slices.IndexFunc(c, func(s *services.Head) bool { return s.Name == name })
 	if at < 0 {
-		return nil, false
+		return nil
 	}
-	return c[at], true
+	return c[at].Authorities
+}
+
+// Authorities are the host:port of each service.
+func (c Catalogue) Authorities() [][]string {
+	out := make([][]string, 0, len(c))
+	for _, s := range c {
+		out = append(out, s.Authorities)
+	}
+	return out
 }
 
 // Variables are those that usually hold a key: of the placeholders of every service.
@@ -50,15 +59,14 @@ func (c Catalogue) StandsIn(installed func(value string) (service string, ok boo
 }
 
 // GitHosts are the hosts of linked services that git talks to, where git must
-// not ask its own credential helper.
-func GitHosts(service func(name string) (*services.Service, bool), linked []string) []string {
+// not ask its own credential helper. hosts tells the host:port of a service.
+func GitHosts(hosts func(service string) []string, linked []string) []string {
 	var out []string
 	for _, name := range linked {
-		s, ok := service(name)
-		if !ok || !strings.HasSuffix(name, "-git") {
+		if !strings.HasSuffix(name, "-git") {
 			continue
 		}
-		for _, authority := range s.Authorities {
+		for _, authority := range hosts(name) {
 			out = append(out, strings.TrimSuffix(authority, ":443"))
 		}
 	}

@@ -118,7 +118,7 @@ func TestGitIsKeptFromTheHostsOfLinkedGitServicesAlone(t *testing.T) {
 		{Name: "hub-git", Authorities: []string{"hub.test:443", "hub.test:8443"}},
 		{Name: "lab-git", Authorities: []string{"lab.test:443"}},
 	}
-	got := strings.Join(GitHosts(known.Service, []string{"hub", "hub-git", "gone-git"}), " ")
+	got := strings.Join(GitHosts(known.Hosts, []string{"hub", "hub-git", "gone-git"}), " ")
 	if got != "hub.test hub.test:8443" {
 		t.Errorf("hosts %q", got)
 	}

@@ -54,16 +54,22 @@ func Read(name string) ([]byte, error) {
 // Services returns all services of the catalogue, by name, as they are before anybody
 // gave values to their variables. All files are parsed each time: who wants one service
 // reads one.
-func Services() ([]*services.Service, error) {
-	var all []services.File
+func Services() ([]*services.Service, error) { return all(services.ParseAll) }
+
+// Heads returns what the files say of the services themselves, by name, in a fraction of the
+// time of [Services]: for those who look for a name, a host or a variable.
+func Heads() ([]*services.Head, error) { return all(services.ParseHeads) }
+
+func all[T any](parse func([]services.File) ([]T, error)) ([]T, error) {
+	var texts []services.File
 	for _, name := range Names() {
 		data, err := Read(name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, services.File{Name: name + ".yaml", Data: data})
+		texts = append(texts, services.File{Name: name + ".yaml", Data: data})
 	}
-	out, err := services.ParseAll(all)
+	out, err := parse(texts)
 	if err != nil {
 		return nil, fmt.Errorf("catalogue: %w", err)
 	}

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -263,6 +264,22 @@ func TestStripeIsSentWhatItReads(t *testing.T) {
 			t.Errorf("%s sends a form to %s, which reads JSON", a.Ref, a.HTTP.Path)
 		case strings.HasPrefix(a.HTTP.Path, "/v1/") && body != "form":
 			t.Errorf("%s sends %q to %s, which reads forms", a.Ref, body, a.HTTP.Path)
+		}
+	}
+}
+
+func TestTheHeadsAreThoseOfTheServices(t *testing.T) {
+	whole, err := catalog.Services()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads, err := catalog.Heads()
+	if err != nil || len(heads) != len(whole) {
+		t.Fatalf("%d heads of %d services, %v", len(heads), len(whole), err)
+	}
+	for i, s := range whole {
+		if len(s.Actions) == 0 || !reflect.DeepEqual(*heads[i], s.Head) {
+			t.Errorf("%s: the head is %+v, of the service %+v", s.Name, *heads[i], s.Head)
 		}
 	}
 }
