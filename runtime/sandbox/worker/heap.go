@@ -1,6 +1,7 @@
 package worker
 
 import (
+	goruntime "runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -40,22 +41,35 @@ func (h *heap) wake() {
 
 func (h *heap) rest() { h.busy.Store(false) }
 
-// watch returns when there is more, twice in a row: a collection may be under way.
+// watch returns when there is more than the limit. What is garbage does not count, also on a
+// machine on which the collector does not come to it for several looks.
 func (h *heap) watch() int {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	for over := 0; over < 2; {
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	for over := 0; ; {
 		if !h.busy.Load() {
 			<-h.awake
 			continue
 		}
 		time.Sleep(heapEvery)
 		h.tick()
-		metrics.Read(sample)
-		if sample[0].Value.Uint64() > uint64(h.most.Load()) {
-			over++
-		} else {
-			over = 0
+		metrics.Read(samples)
+		var ended bool
+		if over, ended = exceeded(over, uint64(h.most.Load()), samples[0].Value.Uint64(), samples[1].Value.Uint64()); ended {
+			return exitMemory
+		}
+		if over > 1 {
+			goruntime.GC() // the next look has the count of this one
 		}
 	}
-	return exitMemory
+}
+
+// exceeded is told of a look, after so many in a row at which there was too much: how many
+// bytes of objects there are, garbage included, and how many the last collection left. At the
+// second look more than half of the limit must have been left: else that is garbage, or no
+// collection has seen it.
+func exceeded(before int, most, objects, left uint64) (over int, ended bool) {
+	if objects <= most {
+		return 0, false
+	}
+	return before + 1, before > 0 && left > most/2
 }

@@ -31,6 +31,34 @@ func TestTheHeapIsWatchedOnlyWhileSomethingIsAtWork(t *testing.T) {
 	}
 }
 
+// Garbage is not taken for memory before a collection had the time to take it away, however
+// long that lasts.
+func TestGarbageThatWaitsForTheCollectorIsNoMemory(t *testing.T) {
+	const most = 100
+	type look struct{ objects, left uint64 }
+	for name, c := range map[string]struct {
+		looks []look
+		ended int // the look at which it ends, from 1; 0: it does not
+	}{
+		"a moment above":                {[]look{{101, 90}, {99, 90}, {101, 90}, {100, 90}}, 0},
+		"much was left":                 {[]look{{101, 51}, {101, 51}}, 2},
+		"little was left":               {[]look{{900, 50}, {900, 50}, {900, 50}, {900, 50}}, 0},
+		"a collection did not help":     {[]look{{101, 0}, {101, 0}, {101, 99}}, 3},
+		"a collection was still coming": {[]look{{101, 50}, {101, 50}, {99, 1}, {101, 51}}, 0},
+	} {
+		over, ended := 0, 0
+		for i, l := range c.looks {
+			now, ends := exceeded(over, most, l.objects, l.left)
+			if over = now; ends && ended == 0 {
+				ended = i + 1
+			}
+		}
+		if ended != c.ended {
+			t.Errorf("%s: it ended at look %d, want %d", name, ended, c.ended)
+		}
+	}
+}
+
 // Whatever comes between the look and the rest, a message that is there keeps the
 // watch awake.
 func TestAMessageThatIsThereKeepsTheWatchAwake(t *testing.T) {
