@@ -32,15 +32,20 @@ func (a *App) covers(home string) []string {
 	return out
 }
 
-// warnRules says which rules a program of a run could rewrite: it is of the same user, and
-// they are outside of the home. A mount of them that cannot be written would not hold, since
-// a folder above can be renamed. Of a program that is not covered this is not said: it could
-// do so in the home too.
+// warnRules says which rules a program of a run could rewrite, and what else decides: it is of
+// the same user, and they are outside of the home. A mount of them that cannot be written would
+// not hold, since a folder above can be renamed. Of a program that is not covered this is not
+// said: it could do so in the home too.
 func (a *App) warnRules(say func(string)) {
 	policy := a.config.Current().Policy
-	for _, path := range []string{cmp.Or(policy.Path, a.home.Policy()), policy.Tenants} {
-		if path != "" && a.home.Changeable(path) {
-			say("the program can change the rules that judge it, at " + path + ": keep them in kimbap's home, or where only another user can write")
+	for _, of := range []struct{ path, what, them string }{
+		{a.home.Config(), "the configuration", "it"},
+		{cmp.Or(policy.Path, a.home.Policy()), "the rules that judge it", "them"},
+		{cmp.Or(policy.Tenants, a.home.Tenants()), "the rules that judge it", "them"},
+		{a.home.Services(), "the services, which say where keys go", "them"},
+	} {
+		if a.home.Changeable(of.path) {
+			say("the program can change " + of.what + ", at " + of.path + ": keep " + of.them + " in kimbap's home, or where only another user can write")
 		}
 	}
 }

@@ -10,11 +10,22 @@ import (
 // Changeable reports whether a program of this user that does not see the home can change a
 // file, or one of a folder, all the same: what it leads to lies outside, and not where only
 // another user can write. What is not there counts as the folder in which it can be made.
-func (f Folder) Changeable(path string) (found bool) {
+func (f Folder) Changeable(path string) bool {
 	home, err := os.Stat(f.Dir)
 	if err != nil {
 		return false
 	}
+	if led(path, home) {
+		return true
+	}
+	real, err := filepath.EvalSymlinks(path)
+	return err == nil && LiesIn(real, home) && holds(real, func(at string, entry fs.DirEntry) bool {
+		return entry.Type()&fs.ModeSymlink != 0 && led(at, home)
+	})
+}
+
+// led is Changeable of a path alone: not of what the links in a folder of the home lead to.
+func led(path string, home os.FileInfo) bool {
 	links, real, there := followed(path)
 	names := append([]string{path}, links...)
 	switch {
@@ -27,14 +38,22 @@ func (f Folder) Changeable(path string) (found bool) {
 		if LiesIn(filepath.Dir(name), home) {
 			continue
 		}
-		_ = filepath.WalkDir(name, func(at string, _ fs.DirEntry, err error) error {
-			if err == nil && changeable(at) {
-				found = true
-				return fs.SkipAll
-			}
-			return nil
-		})
+		if holds(name, func(at string, _ fs.DirEntry) bool { return changeable(at) }) {
+			return true
+		}
 	}
+	return false
+}
+
+// holds reports whether a path, or anything in the folder that it is, is as asked.
+func holds(path string, is func(at string, entry fs.DirEntry) bool) (found bool) {
+	_ = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		if err == nil && is(at, entry) {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
 	return found
 }
 

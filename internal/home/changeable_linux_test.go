@@ -55,12 +55,19 @@ func TestWhatAProgramOfTheUserCanChange(t *testing.T) {
 	deep := filepath.Dir(in("repo/deep/file"))
 	link("repo/deep/usr", "/usr") // what is above a link's text is not what is above what it leads to
 	link("home/deep", deep)
+	in("home/plain/own.yaml")
+	in("home/linked/deep/own.yaml")
+	link("home/linked/deep/policy.yaml", own)
+	in("home/safe/own.yaml")
+	link("home/safe/passwd", "/etc/passwd")
+	link("home/safe/loop", "../safe")
 	for path, want := range map[string]bool{
 		own: true, filepath.Dir(own): true, inside: false, link("home/led", own): true, link("led", inside): true,
 		"/etc/passwd": false, "/etc": false, link("away", "/etc/passwd"): true, link("home/away", "/etc/passwd"): false,
 		filepath.Join(dir, "none"): true, filepath.Join(dir, "repo/none/none"): true, link("home/nowhere", filepath.Join(dir, "none")): true,
 		link("home/over", middle): true, link("home/over-folder", filepath.Join(folder, "passwd")): true,
 		link("home/dots", deep+"/usr/../etc/passwd"): true, link("home/dots-none", "deep/../none"): true,
+		filepath.Join(dir, "home/plain"): false, filepath.Join(dir, "home/linked"): true, filepath.Join(dir, "home/safe"): false,
 		filepath.Join(dir, "home/none"): false, "/etc/none": false, "/etc/none/none": false, link("home/none-away", "/etc/none"): false,
 	} {
 		if got := f.Changeable(path); got != want {

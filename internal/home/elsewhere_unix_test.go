@@ -22,17 +22,17 @@ func TestWhereTheLinksOfAHomeLead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{away("key"), away("db"), away("db-wal"), f.SealedKey()} {
+	for _, file := range []string{away("config"), away("key"), away("db"), away("db-wal"), away("config"), f.SealedKey()} {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for from, to := range map[string]string{f.MasterKey(): "../away/key", f.Database(): away("db"), f.CA(): away("ca"), f.WrappedKey(): away("none")} {
+	for from, to := range map[string]string{f.MasterKey(): "../away/key", f.Database(): away("db"), f.Config(): away("config"), f.CA(): away("ca"), f.WrappedKey(): away("none")} {
 		if err := os.Symlink(to, from); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, want := f.Elsewhere(), []string{away("key"), away("db"), away("db-wal"), away("ca")}; !slices.Equal(got, want) {
+	if got, want := f.Elsewhere(), []string{away("config"), away("key"), away("db"), away("db-wal"), away("ca")}; !slices.Equal(got, want) {
 		t.Errorf("they lead to %q, want %q", got, want)
 	}
 }

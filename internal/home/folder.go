@@ -36,11 +36,11 @@ func (f Folder) Agents() string     { return filepath.Join(f.Dir, "agents.json")
 func (f Folder) Anchors() string    { return filepath.Join(f.CA(), "installed.json") }
 func (f Folder) Trust() string      { return filepath.Join(f.Dir, "trust.json") }
 
-// Elsewhere are the files and folders with keys, sealed values and records that a link in
-// the home leads to.
+// Elsewhere are the files and folders with keys, sealed values and records, and the
+// configuration, which may hold secrets, that a link in the home leads to.
 func (f Folder) Elsewhere() []string {
 	var out []string
-	for _, name := range []string{f.MasterKey(), f.WrappedKey(), f.SealedKey(), f.Database(), f.CA(), f.Audit()} {
+	for _, name := range []string{f.Config(), f.MasterKey(), f.WrappedKey(), f.SealedKey(), f.Database(), f.CA(), f.Audit()} {
 		info, err := os.Lstat(name)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 			continue
