@@ -58,7 +58,11 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 	if err == nil { // one that was cut off: else ca.pem would show a root that root.key forgets now
 		_ = files.publish(before, now)
 	}
-	tmp, made, err := files.write(now, roots{previous: before.cert, until: now.Add(overlap)})
+	old := roots{previous: before.cert} // with no overlap no clock is early enough, not one that is set back either
+	if overlap > 0 {
+		old.until = now.Add(overlap)
+	}
+	tmp, made, err := files.write(now, old)
 	if err != nil {
 		return done, err
 	}
@@ -71,7 +75,7 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 		return done, err
 	}
 	done.Old = fingerprint(before.cert)
-	if before.cert != nil && overlap > 0 {
+	if before.cert != nil {
 		done.Until = made.until
 	}
 	return done, a.writeBundle(made, a.BundleFile())
