@@ -145,7 +145,11 @@ func (c *cli) changeAgents(ctx context.Context, a *app.App, changes []app.AgentC
 		return c.show([]app.AgentChange{}, func() {})
 	}
 	for _, change := range changes {
-		c.say("%s", printable(change.Path))
+		path := change.Path
+		if change.Leads != "" {
+			path += " -> " + change.Leads
+		}
+		c.say("%s", printable(path))
 		c.sayPatch("-", change.Cut)
 		c.sayPatch("+", change.Add)
 	}

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,11 +26,13 @@ type Machine struct {
 type Change struct {
 	Agent string `json:"agent"`
 	Path  string `json:"path"`
+	Leads string `json:"leads_to,omitempty"` // the file that is written, where a link is on the way
 	Add   string `json:"add,omitempty"`
 	Cut   string `json:"cut,omitempty"`
 	Late  string `json:"-"` // of its kind
 
 	was, text string
+	real      string // of Path, when it was planned
 	entry     entry
 }
 
@@ -91,11 +94,15 @@ func (m Machine) Plan(kinds []agents.Kind, vars []runner.Variable) ([]Change, er
 
 func (m Machine) plan(k agents.Kind, have []entry, vars []runner.Variable) (Change, error) {
 	path := k.Path(m.User, m.Dir)
+	leads, err := m.leads(k, path)
+	if err != nil {
+		return Change{}, err
+	}
 	text, there, err := readText(path)
 	if err != nil {
 		return Change{}, err
 	}
-	c := Change{Agent: k.Name, Path: path, Late: k.Late, was: text, entry: entry{Kind: k.Name, Path: path, Made: !there}}
+	c := Change{Agent: k.Name, Path: path, Leads: leads, Late: k.Late, was: text, real: realPath(path), entry: entry{Kind: k.Name, Path: path, Made: !there}}
 	if i := slices.IndexFunc(have, func(w entry) bool { return w.Path == path }); i >= 0 && there {
 		rest, found := agents.Take(text, have[i].Piece)
 		if !found {
@@ -106,6 +113,41 @@ func (m Machine) plan(k agents.Kind, have []entry, vars []runner.Variable) (Chan
 	c.text, c.Add, err = agents.Put(k, text, vars)
 	c.entry.Piece = c.Add
 	return c, err
+}
+
+// leads is where a file really lies, "" where no link is on the way from the folder that it
+// belongs to. The links of a project came with it: none leads out of its folder.
+func (m Machine) leads(k agents.Kind, path string) (string, error) {
+	base := m.User
+	if k.Folder == "" {
+		base = m.Dir
+	}
+	name, err := filepath.Rel(base, path)
+	if err != nil {
+		return "", err
+	}
+	folder, real := realPath(base), realPath(path)
+	if real == filepath.Join(folder, name) {
+		return "", nil
+	}
+	if inside, err := filepath.Rel(folder, real); k.Folder == "" && (err != nil || !filepath.IsLocal(inside)) {
+		return "", &runtime.Error{
+			Code: runtime.CodeInvalidInput,
+			Msg:  fmt.Sprintf("%s is a link, or lies below one, that leads to %s, out of this folder", path, real),
+			Hint: "where the folder is a repository, its author made the link: remove it, and try again",
+		}
+	}
+	return real, nil
+}
+
+// realPath is a path without links. What is not there is made in the place of its name.
+func realPath(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	above := filepath.Dir(path)
+	if err == nil || above == path {
+		return cmp.Or(real, path)
+	}
+	return filepath.Join(realPath(above), filepath.Base(path))
 }
 
 // Removal says what would be taken out again.
@@ -123,7 +165,7 @@ func (m Machine) Removal(names []string) ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := Change{Agent: w.Kind, Path: w.Path, Cut: w.Piece, was: text, entry: w}
+		c := Change{Agent: w.Kind, Path: w.Path, Cut: w.Piece, was: text, real: realPath(w.Path), entry: w}
 		found := !there // what is gone needs no taking out
 		if there {
 			c.text, found = agents.Take(text, w.Piece)

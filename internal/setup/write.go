@@ -31,7 +31,7 @@ func (m Machine) Apply(ctx context.Context, changes []Change) error {
 	defer unlock()
 	for _, c := range changes {
 		now, _, err := readText(c.Path)
-		if err == nil && now != c.was {
+		if err == nil && (now != c.was || realPath(c.Path) != c.real) {
 			err = &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonContentChanged, Msg: c.Path + " was changed meanwhile", Hint: "try again"}
 		}
 		if err == nil {
