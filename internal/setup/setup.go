@@ -34,6 +34,7 @@ type Change struct {
 	was, text string
 	real      string // of Path, when it was planned
 	entry     entry
+	before    *entry // in the book; nil: none
 }
 
 // State is how the settings of one agent stand.
@@ -103,7 +104,11 @@ func (m Machine) plan(k agents.Kind, have []entry, vars []runner.Variable) (Chan
 		return Change{}, err
 	}
 	c := Change{Agent: k.Name, Path: path, Leads: leads, Late: k.Late, was: text, real: realPath(path), entry: entry{Kind: k.Name, Path: path, Made: !there}}
-	if i := slices.IndexFunc(have, func(w entry) bool { return w.Path == path }); i >= 0 && there {
+	i := slices.IndexFunc(have, func(w entry) bool { return w.Path == path })
+	if i >= 0 {
+		c.before = &have[i]
+	}
+	if i >= 0 && there {
 		rest, found := agents.Take(text, have[i].Piece)
 		if !found {
 			return Change{}, drifted(path)

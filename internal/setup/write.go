@@ -45,7 +45,8 @@ func (m Machine) Apply(ctx context.Context, changes []Change) error {
 }
 
 // write remembers first what will be in the file, so that it can be found and
-// taken out whatever happens in between.
+// taken out whatever happens in between. Of a file that could not be written it
+// remembers what it did before: else somebody would seem to have changed it.
 func (m Machine) write(c Change) error {
 	if c.Add != "" {
 		if err := m.remember(c.Path, &c.entry); err != nil {
@@ -53,8 +54,11 @@ func (m Machine) write(c Change) error {
 		}
 	}
 	err := writeText(c.Path, c.text, c.Add == "" && c.entry.Made && c.text == "")
-	if err == nil && c.Add == "" {
+	switch now, _, rerr := readText(c.Path); {
+	case err == nil && c.Add == "":
 		err = m.remember(c.Path, nil)
+	case err != nil && c.Add != "" && rerr == nil && now == c.was:
+		err = errors.Join(err, m.remember(c.Path, c.before))
 	}
 	return err
 }
