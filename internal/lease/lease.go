@@ -9,6 +9,8 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // TTL is how long the token of a run is good without its kimbap, which prolongs it
@@ -26,8 +28,9 @@ type Prolong func(ctx context.Context) (left time.Duration, ok bool, err error)
 // Lease keeps the token of a run good, as long as somebody looks.
 type Lease struct {
 	clock   func() time.Time
-	due     time.Time // by that time half of its life is over
-	prolong Prolong   // nil: there is nothing to prolong any more
+	from    time.Time     // of the last try
+	pause   time.Duration // after it: then half of the token's life is over
+	prolong Prolong       // nil: there is nothing to prolong any more
 	failed  func(err error)
 }
 
@@ -39,8 +42,8 @@ func New(clock func() time.Time, left time.Duration, prolong Prolong, failed fun
 	return l
 }
 
-// next is set by the clock on the wall: a machine that sleeps does not stop that one.
-func (l *Lease) next(now time.Time, d time.Duration) { l.due = now.Round(0).Add(max(d, retry)) }
+// next says when to try again, so long after a moment.
+func (l *Lease) next(from time.Time, d time.Duration) { l.from, l.pause = from, max(d, retry) }
 
 // Look prolongs the token when it is time. It is for one goroutine. A nil lease has
 // nothing to prolong; of a token that was revoked nothing is prolonged any more.
@@ -49,7 +52,7 @@ func (l *Lease) Look(ctx context.Context) {
 		return
 	}
 	now := l.clock() // of before: a machine may fall asleep while the token is prolonged
-	if now.Before(l.due) {
+	if system.Elapsed(l.from, now) < l.pause {
 		return
 	}
 	left, ok, err := l.prolong(ctx)

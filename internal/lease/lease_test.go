@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // token is one that is prolonged, on a clock of the test's.
@@ -52,6 +54,18 @@ func TestSleepWhileATokenIsProlongedCounts(t *testing.T) {
 		return k.left, true, nil
 	}, func(error) {})
 	k.after(t, l, 30*time.Minute, true)
+	k.after(t, l, 0, true)
+}
+
+// The kimbap that made the token has a clock of its own: what is done to that of this machine
+// keeps no token from being prolonged.
+func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
+	k := &token{now: time.Now(), left: time.Hour, good: true}
+	l := k.lease(time.Hour)
+	k.now = runtimetest.Asleep(k.now, -2*time.Hour)
+	k.after(t, l, 29*time.Minute, false)
+	k.after(t, l, time.Minute, true)
+	k.now = runtimetest.Asleep(k.now, 4*time.Hour) // and so does sleep
 	k.after(t, l, 0, true)
 }
 
