@@ -190,7 +190,14 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	mustLoad(t, "", []string{
 		"KIMBAP_HOME=/x", "KIMBAP_TOKEN=kmb_x", "PATH=/bin", "NOT A PAIR",
 		"KIMBAP_PROXY_PORT=tcp://10.0.0.1:7788", "KIMBAP_PROXY_SERVICE_HOST=10.0.0.1", "KIMBAP_PROXY_PORT_7788_TCP=x", // Kubernetes
+		"KIMBAP_PROXY_METRICS_SERVICE_HOST=10.0.0.1", "KIMBAP_PROXY_METRICS_SERVICE_PORT=90", "KIMBAP_PROXY_METRICS_SERVICE_PORT_HTTP=90",
+		"KIMBAP_PROXY_METRICS_PORT=tcp://10.0.0.1:90", "KIMBAP_SERVE_API_PORT_8080_TCP=x", "KIMBAP_SERVE_API_PORT_8080_UDP_ADDR=10.0.0.1",
 	}, nil)
+	for _, typed := range []string{"KIMBAP_PROXY_LISTEN_PORT=8080", "KIMBAP_SERVE_HOST=a.test"} {
+		if said := refused(t, "", []string{typed}, nil); !strings.Contains(said, "no key has this variable") {
+			t.Errorf("%s: %s", typed, said)
+		}
+	}
 }
 
 func TestListenersBeyondLoopback(t *testing.T) {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -36,10 +37,16 @@ func (l *loader) readEnvironment() {
 	}
 	for _, pair := range l.env {
 		name, value, _ := strings.Cut(pair, "=")
-		if value != "" && !known[name] && l.looksLikeOurs(name) {
+		if value != "" && !known[name] && l.looksLikeOurs(name) && !ofKubernetes(pair) {
 			l.problem(variable(name), wrong{"no key has this variable", didYouMean(name, slices.Collect(maps.Keys(known)))})
 		}
 	}
+}
+
+// ofKubernetes reports whether a variable is as those that Kubernetes sets for each service of the
+// namespace, such as one named kimbap-proxy-metrics.
+func ofKubernetes(pair string) bool {
+	return regexp.MustCompile(`^\w+_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_[A-Z]+(_[A-Z]+)?)=|^\w+_PORT=[a-z]+://`).MatchString(pair)
 }
 
 // looksLikeOurs reports whether a variable begins like one of our sections, so
