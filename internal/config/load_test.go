@@ -200,6 +200,19 @@ func TestVariablesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A command may have a word twice; a host that stands twice is a mistake.
+func TestACommandMayHaveAWordTwice(t *testing.T) {
+	c := mustLoad(t, write(t, "audit: {anchor: {command: [ssh, -o, A=b, -o, C=d, keep]}}\nmaster_key: {source: command, command: [/bin/x, --a, f, --b, f]}\n"), nil, nil)
+	if len(c.Audit.Anchor.Command) != 6 || len(c.MasterKey.Command) != 5 {
+		t.Errorf("read as %q and %q", c.Audit.Anchor.Command, c.MasterKey.Command)
+	}
+	for _, text := range []string{"egress: {allow: [a.test, a.test]}\n", "master_key: {command_env: [A, A]}\n"} {
+		if said := refused(t, write(t, text), nil, nil); !strings.Contains(said, "stands twice in") {
+			t.Errorf("%s: %s", text, said)
+		}
+	}
+}
+
 func TestListenersBeyondLoopback(t *testing.T) {
 	for _, c := range []struct {
 		listen, auth, insecure string

@@ -28,6 +28,7 @@ type setting struct {
 	kind  kind
 	env   string                                   // its variable; "": as its key is called
 	path  bool                                     // a relative path in the file is relative to the file
+	words bool                                     // of a command: a list in which a text may stand twice
 	value secretKind                               // how carefully it is shown
 	live  bool                                     // a running process takes it up; else it wants a restart
 	to    any                                      // points to the value; nil: there is none to keep
@@ -85,7 +86,7 @@ func (c *Config) keepingSettings() []setting {
 		{key: "audit.sinks", kind: aSinks, to: &c.Audit.Sinks, show: func() any { return c.Audit.Sinks }},
 		duration("audit.retention", &c.Audit.Retention, 0, 100*365*24*time.Hour),
 		asPath(text("audit.anchor.file", &c.Audit.Anchor.File, anything)),
-		list("audit.anchor.command", &c.Audit.Anchor.Command, checkWord),
+		words("audit.anchor.command", &c.Audit.Anchor.Command, checkWord),
 		text("audit.anchor.url", &c.Audit.Anchor.URL, checkPostURL),
 		hidden("audit.anchor.token", &c.Audit.Anchor.Token, oneWord),
 		twin("audit.anchor.token_file", &c.Audit.Anchor.Token, oneWord),
@@ -105,7 +106,7 @@ func (c *Config) keySettings() []setting {
 	k, t := &c.MasterKey, &c.MasterKey.Transit
 	return []setting{
 		choice("master_key.source", &k.Source, "auto", "file", "env", "keyring", "command", "transit"),
-		list("master_key.command", &k.Command, anything),
+		words("master_key.command", &k.Command, anything),
 		list("master_key.command_env", &k.CommandEnv, checkVariable),
 		duration("master_key.timeout", &k.Timeout, 100*time.Millisecond, 5*time.Minute),
 		text("master_key.transit.address", &t.Address, anything),
@@ -248,6 +249,13 @@ func list(key string, to *[]string, check func(string) error) setting {
 		*to = slices.Clone(v)
 		return 0, nil
 	}}
+}
+
+// words is the list of a command.
+func words(key string, to *[]string, check func(string) error) setting {
+	s := list(key, to, check)
+	s.words = true
+	return s
 }
 
 func pairs(key string, to *map[string]string, check func(from, to string) error) setting {

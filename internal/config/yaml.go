@@ -201,7 +201,7 @@ func (l *loader) items(s setting, n *yaml.Node) (values []string, places []place
 				ok = false
 			}
 		}
-		if seen[text] {
+		if seen[text] && !s.words {
 			l.problem(l.at(item), wrong{fmt.Sprintf("%q stands twice in %s", text, s.key), "keep one of the two"})
 			ok = false
 		}
