@@ -337,6 +337,20 @@ func TestTheFilesOfSecretsAreKnown(t *testing.T) {
 	}
 }
 
+// A home may be named from where one is, and its files of secrets relative to it.
+func TestAFileOfASecretIsFoundInARelativeHome(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("home", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("home", "config.yaml")
+	rewrite(t, filepath.Join("home", "token"), "abc")
+	rewrite(t, path, "audit: {sinks: [{type: webhook, url: \"https://a.test\", token_file: token}], anchor: {url: \"https://a.test\", token_file: token}}\n")
+	if c := mustLoad(t, path, nil, nil); c.Audit.Sinks[0].Token.Reveal() != "abc" || c.Audit.Anchor.Token.Reveal() != "abc" {
+		t.Error("the secret is not that of the file")
+	}
+}
+
 func TestSecretsDoNotPrint(t *testing.T) {
 	c := mustLoad(t, "", []string{"KIMBAP_MASTER_KEY=hunter2", "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@proxy.example:3128"}, nil)
 	if c.Proxy.UpstreamProxy.Reveal() != "http://u:hunter2@proxy.example:3128" {

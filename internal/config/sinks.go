@@ -162,7 +162,7 @@ func (l *loader) sinkValue(s *Sink, name string, n *yaml.Node) {
 		s.URL, err = text, checkPostURL(text)
 	case "token", "token_file":
 		if name == "token_file" {
-			text, err = l.secretFile(l.absolute(text, l.at(n)), l.at(n))
+			text, err = l.secretFile(text, l.at(n))
 		}
 		if err == nil {
 			err = oneWord(text)
