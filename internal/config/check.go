@@ -84,6 +84,15 @@ func checkEgressEntry(entry string) error {
 	return wrong{fmt.Sprintf("%q is neither a range, an address nor a host", entry), "write for example 10.0.0.0/8, 10.1.2.3 or host.corp.example, without a port"}
 }
 
+// canonical is host:port as it is compared, however it is written.
+func canonical(text string) string {
+	host, port, _ := net.SplitHostPort(text)
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = addr.String()
+	}
+	return net.JoinHostPort(strings.ToLower(host), port)
+}
+
 func checkResolve(from, to string) error {
 	for _, authority := range []string{from, to} {
 		host, port, err := net.SplitHostPort(authority)

@@ -166,6 +166,7 @@ func TestProblemsOfEnvironmentAndFlags(t *testing.T) {
 		{name: "proxy url with a port too high", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u:hunter2@h:70000", want: "this is not the URL of a proxy"},
 		{name: "proxy user with a colon", env: "KIMBAP_PROXY_UPSTREAM_PROXY=http://u%3Av:hunter2@h:3128", want: "which Basic cannot carry"},
 		{name: "no proxy", env: "KIMBAP_PROXY_UPSTREAM_NO_PROXY=10.0.0.0/99", want: "is neither a range, an address nor a host"},
+		{name: "a host twice", env: "KIMBAP_UPSTREAM_RESOLVE=a.test:443=10.0.0.1:443,A.test:443=10.0.0.2:443", want: `"A.test:443" stands twice in upstream.resolve`},
 		{name: "transit without a place", env: "KIMBAP_MASTER_KEY_SOURCE=transit", want: "the address, the key or the token is missing"},
 		{name: "command without one", env: "KIMBAP_MASTER_KEY_SOURCE=command", want: "master_key.source is command, but there is no command"},
 		{name: "our own variable for a command", env: "KIMBAP_MASTER_KEY_COMMAND_ENV=HOME,KIMBAP_MASTER_KEY", want: "is kimbap's own, and no command gets it"},

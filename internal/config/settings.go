@@ -260,7 +260,7 @@ func words(key string, to *[]string, check func(string) error) setting {
 
 func pairs(key string, to *map[string]string, check func(from, to string) error) setting {
 	return setting{key: key, to: to, kind: aMap, show: func() any { return maps.Clone(*to) }, set: func(v []string) (int, error) {
-		out := map[string]string{}
+		out, seen := map[string]string{}, map[string]bool{}
 		for i, item := range v {
 			from, target, ok := strings.Cut(item, "=")
 			if !ok {
@@ -269,7 +269,11 @@ func pairs(key string, to *map[string]string, check func(from, to string) error)
 			if err := check(from, target); err != nil {
 				return i, err
 			}
-			out[from] = target
+			name := canonical(from)
+			if seen[name] { // which of the two counted would be chance
+				return i, wrong{fmt.Sprintf("%q stands twice in %s", from, key), "keep one of the two"}
+			}
+			seen[name], out[from] = true, target
 		}
 		*to = out
 		return 0, nil
