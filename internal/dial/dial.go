@@ -70,12 +70,12 @@ func viaFailed(authority string, via *egress.ProxyError) error {
 	case via.Status != 0:
 		e.Msg = fmt.Sprintf("the upstream proxy refused a connection to %s (%s)", authority, runtime.StatusText(via.Status))
 		e.Hint = "ask those who run the proxy; the owner of kimbap can list the host in proxy.upstream_no_proxy if it is reached without"
-	case via.TLS:
-		e.Code, e.Reason = runtime.CodeUpstreamTLS, ""
-		e.Msg, e.Hint = "the certificate or TLS handshake of the upstream proxy is not one to trust", "if the proxy uses a private CA, add it with upstream.ca_file"
 	case errors.Is(via, context.DeadlineExceeded), errors.As(via, &network) && network.Timeout():
 		e.Code, e.Reason = runtime.CodeTimeout, ""
 		e.Msg, e.Hint = "the upstream proxy did not answer in time", "try again, or raise upstream.dial_timeout"
+	case via.TLS:
+		e.Code, e.Reason = runtime.CodeUpstreamTLS, ""
+		e.Msg, e.Hint = "the certificate or TLS handshake of the upstream proxy is not one to trust", "if the proxy uses a private CA, add it with upstream.ca_file"
 	default:
 		e.Msg, e.Hint = "the upstream proxy cannot be reached, or does not answer as one", "the owner of kimbap checks proxy.upstream_proxy and the network"
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -32,6 +33,12 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
 	at := up.Listener.Addr().String()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // its connections wait to be accepted
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	hangs := &egress.Via{Authority: silent.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
 	closed := egresstest.New(t, egresstest.Options{User: "somebody", Password: "else"})
 	for about, c := range map[string]struct {
 		dialer    dial.Dialer
@@ -42,6 +49,7 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 		"a private address":        {dialer(t, egress.Options{}), "10.0.0.1:443", runtime.CodeEgressDenied, "may not be reached through kimbap"},
 		"one of ours":              {dialer(t, egress.Options{}, netip.MustParseAddrPort(at)), at, runtime.CodeEgressDenied, "kimbap itself"},
 		"a proxy that wants a key": {dialer(t, egress.Options{Via: &egress.Via{Authority: closed.Address}}), "example.com:443", runtime.CodeUpstream, "407"},
+		"a proxy that hangs":       {dialer(t, egress.Options{Via: hangs, Timeout: 50 * time.Millisecond}), "example.com:443", runtime.CodeTimeout, "did not answer in time"},
 	} {
 		_, _, _, err := c.dialer.Dial(t.Context(), c.authority, false, true)
 		if e := runtime.AsError(err); e.Code != c.code || !strings.Contains(e.Msg, c.says) {
