@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -180,7 +182,7 @@ func (v *via) head(authority string) string {
 // answer reads the status of the final answer.
 func answer(from *bufio.Reader) (int, error) {
 	for range 8 { // 1xx answers come before it, RFC 9110 section 15.2
-		res, err := http.ReadResponse(from, &http.Request{Method: http.MethodConnect})
+		status, err := head(from)
 		var network net.Error
 		switch {
 		case errors.As(err, &network):
@@ -189,11 +191,29 @@ func answer(from *bufio.Reader) (int, error) {
 			return 0, errors.New("it closed the connection without an answer")
 		case err != nil:
 			return 0, errors.New("its answer is not HTTP")
-		case res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
-			return res.StatusCode, nil
+		case status >= 200 || status == http.StatusSwitchingProtocols:
+			return status, nil
 		}
 	}
 	return 0, errors.New("it sends one 1xx answer after the other")
+}
+
+// head reads the head of one answer. What it says of a body's length is ignored, as RFC 9112
+// section 6.3 wants it of a 2xx to CONNECT: net/http refuses what is odd there.
+func head(from *bufio.Reader) (status int, err error) {
+	reader := textproto.NewReader(from)
+	line, err := reader.ReadLine()
+	if err != nil {
+		return 0, err
+	}
+	version, rest, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	status, err = strconv.Atoi(code)
+	if _, _, known := http.ParseHTTPVersion(version); err != nil || !known || len(code) != 3 || status < 100 {
+		return 0, errors.New("malformed status line")
+	}
+	_, err = reader.ReadMIMEHeader()
+	return status, err
 }
 
 // timely puts the end of the context in place of the deadline it caused.

@@ -106,14 +106,16 @@ func TestThroughTheProxy(t *testing.T) {
 }
 
 // Bytes of an upstream that speaks first are not lost, nor is a 1xx answer
-// before the final one taken for it.
+// before the final one taken for it, nor what says how long a body is: there is none.
 func TestBytesBehindTheAnswer(t *testing.T) {
 	p := egresstest.New(t, egresstest.Options{Raw: map[string]string{
 		"smtp.test:443":  "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 5000) + "\r\n\r\n220 ready\r\n",
 		"early.test:443": "HTTP/1.1 102 Wait\r\n\r\nHTTP/1.0 204 Fine\r\nContent-Length: 3\r\n\r\n220 ready\r\n",
+		"framed.test:443": "HTTP/1.1 100 Continue\r\nTransfer-Encoding: chunked\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n" +
+			"Content-Length: 0\r\nContent-Length: 5\r\n\r\n220 ready\r\n",
 	}})
 	g, _ := company(t, Options{Via: &Via{Authority: p.Address}}, p)
-	for _, authority := range []string{"smtp.test:443", "early.test:443"} {
+	for _, authority := range []string{"smtp.test:443", "early.test:443", "framed.test:443"} {
 		conn, _, err := g.Dial(t.Context(), Request{Authority: authority})
 		if err != nil {
 			t.Fatalf("%s: %v", authority, err)
@@ -221,6 +223,7 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 		Statuses: map[string]int{"forbidden.test:443": 403, "gone.test:443": 503, "moved.test:443": 302, "switch.test:443": 101},
 		Raw: map[string]string{
 			"garbage.test:443": "SSH-2.0-" + egresstest.Basic(companyUser, companyPassword) + "\r\n",
+			"field.test:443":   "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "short.test:443": "HTTP/1.1 20 OK\r\n\r\n", "proto.test:443": "HTTP/one 200 OK\r\n\r\n",
 			"endless.test:443": strings.Repeat("HTTP/1.1 102 Wait\r\n\r\n", 50), "long.test:443": long,
 		},
 	})
@@ -237,6 +240,9 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 		{p.Address, companyPassword, "nowhere.test:443", 502, "502"},
 		{p.Address, companyPassword + " wrong", "forbidden.test:443", 407, "407"},
 		{p.Address, companyPassword, "garbage.test:443", 0, "not HTTP"},
+		{p.Address, companyPassword, "field.test:443", 0, "not HTTP"},
+		{p.Address, companyPassword, "short.test:443", 0, "not HTTP"},
+		{p.Address, companyPassword, "proto.test:443", 0, "not HTTP"},
 		{p.Address, companyPassword, "endless.test:443", 0, "1xx"},
 		{p.Address, companyPassword, "long.test:443", 0, "without an answer"},
 		{silent.Address, companyPassword, "api.test:443", 0, "deadline"},
