@@ -112,7 +112,34 @@ func TestDamageIsRefusedAndNamed_TL007(t *testing.T) {
 			if after, _ := os.ReadFile(keyIn(dir)); !bytes.Equal(before, after) {
 				t.Error("the key was replaced")
 			}
+			followed(t, dir, p.Fix, clock)
 		})
+	}
+}
+
+// followed does what an advice says of a new authority, which must work, and leave what else is
+// in the folder: what is installed in trust stores is remembered there.
+func followed(t *testing.T, dir, fix string, c *clock) {
+	t.Helper()
+	_, advice, found := strings.Cut(fix, "a new authority that clients must trust anew: ")
+	if !found {
+		return
+	}
+	beside := filepath.Join(dir, "installed.json")
+	writeFile(t, beside, []byte("[]"))
+	if move, rest, found := strings.Cut(advice, ", then "); found {
+		from, to, _ := strings.Cut(strings.TrimPrefix(move, "mv "), " ")
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+		advice = rest
+	}
+	if advice != "kimbap ca rotate" {
+		t.Fatalf("%q is advised", fix)
+	}
+	a, _ := rotate(t, dir, c, day)
+	if again := open(t, dir, c); again.Fingerprint() != a.Fingerprint() || string(readFile(t, beside)) != "[]" {
+		t.Error("the new root is not there, or what was beside it is gone")
 	}
 }
 
@@ -121,6 +148,8 @@ func TestWrongMasterKey(t *testing.T) {
 	open(t, dir, c)
 	if p := refusal(t, dir, 2, c); p.File != keyIn(dir) || !strings.Contains(p.Msg, "another master key") || !strings.Contains(p.Fix, "mv ") {
 		t.Errorf("%v", p)
+	} else {
+		followed(t, dir, p.Fix, c)
 	}
 }
 

@@ -82,14 +82,17 @@ func (f rootFiles) keyOfKnownRoot(now time.Time) (roots, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, &FileError{
 			File: f.path(keyFile), Msg: "the key of the certificate authority is missing, but clients may trust its " + caFile,
-			Fix: f.fix(),
+			Fix: restore + "kimbap ca rotate",
 		}
 	}
 	return have, err
 }
 
+const restore = "restore the file from a backup, or start a new authority that clients must trust anew: "
+
+// fix leaves the rest of the folder where it is: what is installed in trust stores is remembered there.
 func (f rootFiles) fix() string {
-	return fmt.Sprintf("restore the file from a backup, or start a new authority that clients must trust anew: mv %[1]s %[1]s.old", f.dir)
+	return fmt.Sprintf(restore+"mv %[1]s %[1]s.old, then kimbap ca rotate", f.path(keyFile))
 }
 
 // create gives a finished file its name, which unlike a rename never
