@@ -2,6 +2,7 @@ package certs
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -89,6 +90,33 @@ func TestAYear(t *testing.T) {
 	}
 	if p := refusal(t, dir, 1, c); p.File != a.CAFile() || !strings.Contains(p.Msg, "expired") || !strings.Contains(p.Fix, "clock") || !strings.Contains(p.Fix, "ca rotate") {
 		t.Errorf("%v", p)
+	}
+}
+
+// Nobody takes a leaf of a root whose time has not begun: none is made, and what is wrong is said.
+func TestAClockThatIsSetBackBeforeTheRoot(t *testing.T) {
+	c := newClock()
+	sealer := &counting{box: newBox(t, 1)}
+	a := opened(t, Options{Dir: newDir(t), Sealer: sealer, Clock: c.Now, AnyHost: true}, "a.test:443")
+	run := opened(t, Options{Clock: c.Now, Sealer: newBox(t, 1)}, "a.test:443")
+	leaf(t, a, "a.test:443")
+	c.Add(-10 * day)
+	before := sealer.opened
+	for _, authority := range []string{"a.test:443", "other.test:443"} {
+		_, err := a.Leaf(authority)
+		var problem *FileError
+		if !errors.As(err, &problem) || !strings.Contains(problem.Msg, "not valid before") || sealer.opened != before {
+			t.Errorf("%s: %v, with the key opened %d times", authority, err, sealer.opened-before)
+		}
+	}
+	if _, err := run.Leaf("a.test:443"); err == nil || !strings.Contains(err.Error(), "clock") || strings.Contains(err.Error(), "expired") {
+		t.Errorf("in a run: %v", err)
+	}
+	c.Add(10 * day)
+	for _, one := range []*Authority{a, run} {
+		if err := verify(one, leaf(t, one, "a.test:443"), "a.test", c.Now()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -140,17 +140,21 @@ func (a *Authority) issuerLife() time.Duration {
 
 // rootKey opens the root's key, for a root that is still good.
 func (a *Authority) rootKey(st *standing, now time.Time) (*ecdsa.PrivateKey, error) {
-	if now.After(st.roots.cert.NotAfter) {
-		return nil, a.expired(st)
+	if root := st.roots.cert; now.Before(root.NotBefore) || now.After(root.NotAfter) {
+		return nil, a.untimely(st, now)
 	}
 	return st.key.open()
 }
 
-func (a *Authority) expired(st *standing) error {
-	if a.dir == "" {
-		return errors.New("the certificate authority of this run has expired: start the run again")
+// untimely says what is wrong with the time of a root, or with the clock.
+func (a *Authority) untimely(st *standing, now time.Time) error {
+	switch root := st.roots.cert; {
+	case a.dir != "":
+		return a.files().checkValidity(root, now)
+	case now.Before(root.NotBefore):
+		return errors.New("the clock of this machine was set back to before the certificate authority of this run: set it, or start the run again")
 	}
-	return a.files().checkValidity(st.roots.cert, a.clock())
+	return errors.New("the certificate authority of this run has expired: start the run again")
 }
 
 // issuerFor returns the intermediate that permits host, renewed in time, and
@@ -193,7 +197,7 @@ func (a *Authority) issuerFor(host string, now time.Time) (*standing, *issuer, e
 // renewed is st with all intermediates that need it made anew.
 func (a *Authority) renewed(st *standing, now time.Time) (*standing, error) {
 	if st.key == nil {
-		return nil, a.expired(st)
+		return nil, a.untimely(st, now)
 	}
 	return a.staff(st, st.groups, now)
 }
