@@ -64,9 +64,17 @@ func Find(dir string, isHome func(dir string) bool) (*Project, error) {
 // followed: what they lead to is not what was looked at.
 func read(dir string) (*Project, error) {
 	p := &Project{Dir: dir, contents: map[string][]byte{}}
-	entries, err := os.ReadDir(filepath.Join(dir, "services"))
+	folder := filepath.Join(dir, "services")
+	info, err := os.Lstat(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil && !info.IsDir() {
+		return nil, runtime.Invalid(fmt.Errorf("%s: a project has a folder of service files there, and no link", folder), "remove it, or put a folder there")
+	}
+	var entries []fs.DirEntry
+	if err == nil {
+		entries, err = os.ReadDir(folder)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the project: %w", err)
@@ -76,7 +84,7 @@ func read(dir string) (*Project, error) {
 		if filepath.Ext(e.Name()) != ".yaml" {
 			continue
 		}
-		path := filepath.Join(dir, "services", e.Name())
+		path := filepath.Join(folder, e.Name())
 		if !e.Type().IsRegular() || len(p.Files) == mostFiles {
 			return nil, runtime.Invalid(fmt.Errorf("%s: a project has at most %d service files, and no links", path, mostFiles), "remove what is too much")
 		}

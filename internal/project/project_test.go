@@ -91,6 +91,17 @@ func TestWhatIsNoProjectIsNotRead(t *testing.T) {
 	if p, err := project.Find(root, never); err == nil {
 		t.Errorf("a link was followed: %v", p)
 	}
+	folder := filepath.Dir(file)
+	away := filepath.Join(t.TempDir(), "services")
+	if err := os.Remove(filepath.Join(folder, "more.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Rename(folder, away), os.Symlink(away, folder)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := project.Find(root, never); err == nil {
+		t.Errorf("a folder that is a link was followed: %v", p)
+	}
 }
 
 func TestAProjectTakesNoNameOfTheCatalogue(t *testing.T) {
