@@ -13,7 +13,9 @@ package truststore
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -245,6 +247,11 @@ func (k Keeper) Anchored() ([]stores.Entry, error) {
 	var out []stores.Entry
 	if err == nil {
 		err = json.Unmarshal(data, &out)
+	}
+	for _, e := range out {
+		if sum, herr := hex.DecodeString(e.Fingerprint); herr != nil || len(sum) != sha256.Size {
+			err = errors.Join(err, fmt.Errorf("%q is no fingerprint of a certificate", e.Fingerprint))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the list of trust stores %s: %w", k.Home.Anchors(), err)
