@@ -182,7 +182,7 @@ func (v *via) head(authority string) string {
 // answer reads the status of the final answer.
 func answer(from *bufio.Reader) (int, error) {
 	for range 8 { // 1xx answers come before it, RFC 9110 section 15.2
-		status, err := head(from)
+		status, err := answerHead(from)
 		var network net.Error
 		switch {
 		case errors.As(err, &network):
@@ -198,9 +198,9 @@ func answer(from *bufio.Reader) (int, error) {
 	return 0, errors.New("it sends one 1xx answer after the other")
 }
 
-// head reads the head of one answer. What it says of a body's length is ignored, as RFC 9112
+// answerHead reads the head of one answer. What it says of a body's length is ignored, as RFC 9112
 // section 6.3 wants it of a 2xx to CONNECT: net/http refuses what is odd there.
-func head(from *bufio.Reader) (status int, err error) {
+func answerHead(from *bufio.Reader) (status int, err error) {
 	reader := textproto.NewReader(from)
 	line, err := reader.ReadLine()
 	if err != nil {
