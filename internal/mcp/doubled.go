@@ -31,8 +31,11 @@ func doubled(message []byte) *jsonrpc.Error {
 	return invalidRequest(object.TwiceText(name))
 }
 
-// idOf is the id of a message, nil where it has two.
+// idOf is the id of a message, nil where it has two, and of what is not JSON.
 func idOf(message []byte) json.RawMessage {
+	if !json.Valid(message) {
+		return nil
+	}
 	if name, is := object.Twice(message, 1); is && name == "id" {
 		return nil
 	}

@@ -16,8 +16,8 @@ const maxDepth = 64
 
 // strict refuses what two readers could read in two ways: bytes that are no UTF-8
 // and names that stand twice in an object; what is nested without end; and of an object with
-// known members, others: one in another case too, which the decoder takes for the same. The
-// data is one JSON value, as whoever has decoded it knows.
+// known members, others: one in another case too, which the decoder takes for the same. That
+// the data is one JSON value is for whoever has decoded it to know.
 func strict(data []byte, known ...member) (t *trouble) {
 	if !utf8.Valid(data) {
 		return &trouble{why: "it is not UTF-8"}
@@ -38,7 +38,7 @@ func strict(data []byte, known ...member) (t *trouble) {
 }
 
 // Twice is a name that stands twice in one object of a JSON value, in as many levels of it
-// as are given; false where there is none.
+// as are given; false where there is none. What is no JSON ends the search.
 func Twice(data []byte, levels int) (name string, is bool) {
 	eachName(data, math.MaxInt, func(depth int, n []byte, twice bool) bool {
 		if is = twice && depth <= levels; is {
@@ -53,31 +53,39 @@ func Twice(data []byte, levels int) (name string, is bool) {
 func TwiceText(name string) string { return fmt.Sprintf("%.40q stands twice in one object", name) }
 
 // eachName visits the names of one JSON value, each with the depth of its object and whether
-// it was there before, until visit wants no more. False: it is nested deeper than may be.
+// it was there before, until visit wants no more. False: it is nested deeper than may be. Of
+// what is no JSON it visits what it takes for names, up to where nothing can follow.
 func eachName(data []byte, deepest int, visit func(depth int, name []byte, twice bool) bool) bool {
-	var open []level
+	open := []level{{}} // the first is around the value
 	for i := 0; i < len(data); i++ {
+		depth := len(open) - 1
+		here := &open[depth]
 		switch data[i] {
 		case '{', '[':
-			if len(open) == deepest {
+			if depth == deepest {
 				return false
 			}
 			open = append(open, level{name: data[i] == '{', object: data[i] == '{'})
 		case '}', ']':
-			open = open[:len(open)-1]
+			if depth == 0 {
+				return true
+			}
+			open = open[:depth]
 		case ':':
-			open[len(open)-1].name = false
+			here.name = false
 		case ',':
-			here := &open[len(open)-1]
 			here.name = here.object
 		case '"':
 			text := data[i : i+textLength(data[i:])]
+			if len(text) == 0 {
+				return true
+			}
 			i += len(text) - 1
-			if len(open) == 0 || !open[len(open)-1].name {
+			if !here.name {
 				continue
 			}
 			name := unquoted(text)
-			if !visit(len(open), name, open[len(open)-1].has(name)) {
+			if !visit(depth, name, here.has(name)) {
 				return true
 			}
 		}
@@ -85,9 +93,10 @@ func eachName(data []byte, deepest int, visit func(depth int, name []byte, twice
 	return true
 }
 
-// textLength is how long the text at the beginning of valid JSON is, with both its quotes.
+// textLength is how long the text at the beginning is, with both its quotes; 0 where it does
+// not end.
 func textLength(data []byte) int {
-	for i := 1; ; i++ {
+	for i := 1; i < len(data); i++ {
 		switch data[i] {
 		case '\\':
 			i++
@@ -95,15 +104,16 @@ func textLength(data []byte) int {
 			return i + 1
 		}
 	}
+	return 0
 }
 
-// unquoted is what a valid text says.
+// unquoted is what a text says, nothing where it is not valid.
 func unquoted(text []byte) []byte {
 	if !bytes.ContainsRune(text, '\\') {
 		return text[1 : len(text)-1]
 	}
 	var said string
-	_ = json.Unmarshal(text, &said) // it is valid
+	_ = json.Unmarshal(text, &said)
 	return []byte(said)
 }
 

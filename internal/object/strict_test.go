@@ -3,6 +3,7 @@ package object
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -83,4 +84,32 @@ func TestStrictFindsNothingElse(t *testing.T) {
 	if err := strict([]byte("\"\xff\"")); err == nil {
 		t.Error("what is not UTF-8 passes")
 	}
+}
+
+// Whoever asks may hold what is no JSON: that ends the search, and not the process.
+func TestTwiceTakesAnyBytes(t *testing.T) {
+	for _, hostile := range noJSON {
+		_, _ = Twice([]byte(hostile), math.MaxInt)
+		_ = strict([]byte(hostile))
+	}
+	if name, is := Twice([]byte(`{"a":1,"a":2}}`), math.MaxInt); !is || name != "a" {
+		t.Errorf("before what is no JSON: %q %t", name, is)
+	}
+}
+
+// noJSON has brackets that close nothing, signs outside of any object, and texts without an end.
+var noJSON = []string{
+	"", "}", "]", "{}}", "[]]", ":", ",", "Content-Length: 120", `"`, `"a`, `"\`, `"\"`, `{"`, `{"a`, `{"a\`, `{"a":"b`, `{"a":"b\`, `{"\`,
+	`{"\u`, `{"\u12"`, `{"\x":1`, `{"a":1,`, `[,"a":`, `{,"a":]}`, "\x00", "\xff", `{"` + "\xff" + `":1`, "{\"\n\":1,\"\n\"",
+}
+
+func FuzzTwice(f *testing.F) {
+	for _, hostile := range noJSON {
+		f.Add([]byte(hostile))
+	}
+	f.Add([]byte(`{"a":{"b":[1,"\u0062"]},"a":2}`))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		_, _ = Twice(data, math.MaxInt)
+		_ = strict(data)
+	})
 }
