@@ -73,7 +73,7 @@ func (s apiAgent) Advice(_ context.Context, who runtime.Principal, name string) 
 func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error) {
 	req := &runtime.Request{
 		ID: c.ID, Surface: s.surface, Caller: c.Caller, Action: runtime.Ref(c.Action), Args: c.Input, Hold: c.Hold, Unattended: s.a.run.unattended,
-		OnPending: c.Pending, Results: func(id string) string { return "/v1/approvals/" + id },
+		OnPending: c.Pending, Results: approvalPage,
 	}
 	result, err := s.call(ctx, c, req)
 	if err != nil && !req.Sent {
@@ -81,6 +81,9 @@ func (s apiAgent) Call(ctx context.Context, c server.Call) (server.Result, error
 	}
 	return result, err
 }
+
+// approvalPage is where a caller sees how an approval stands.
+func approvalPage(id string) string { return "/v1/approvals/" + id }
 
 func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request) (server.Result, error) {
 	action, err := s.a.Action(c.Action)
@@ -214,12 +217,12 @@ func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string,
 	}
 	if p.State == approval.Pending {
 		return server.Result{}, &runtime.Error{
-			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: "/v1/approvals/" + id,
+			Code: runtime.CodeApprovalPending, ApprovalID: id, ResultURL: approvalPage(id),
 			Msg: "a person has not decided yet", Hint: "ask again",
 		}
 	}
 	answer := &Answer{Room: room, Free: server.Large}
-	action, args, err := s.a.collect(ctx, caller, me, p, answer)
+	action, args, err := s.a.collect(ctx, caller, me, p, answer, func(req *runtime.Request) { req.Results = approvalPage })
 	if err != nil {
 		return server.Result{}, err
 	}

@@ -296,11 +296,13 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.collect(ctx, caller, me, decided, out)
+	return a.collect(ctx, caller, me, decided, out, func(*runtime.Request) {})
 }
 
-// collect executes what was decided for, in its requester's name.
-func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer) (*runtime.Action, runtime.Args, error) {
+// collect executes what was decided for, in its requester's name, into an answer that is
+// bounded like out. A redirect is followed as one of a call is: the yes is not for that, and
+// asks says of the request how a further question is told.
+func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer, asks func(*runtime.Request)) (*runtime.Action, runtime.Args, error) {
 	if err := decided.Refusal(); err != nil {
 		return nil, nil, err
 	}
@@ -313,16 +315,17 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	}
 	req := held.Request()
 	req.Caller, req.Approval = caller, decided.ID
+	asks(req)
 	a.readable(req)
 	action, err := a.heldAction(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.pipeline.Do(ctx, req, out); err != nil {
-		return action, held.Args, err
+	answer, err := a.calls().Do(ctx, a.pipeline, req, action, *out)
+	if err == nil {
+		*out = *answer
 	}
-	out.Of(req)
-	return action, held.Args, out.Decode()
+	return action, held.Args, err
 }
 
 // heldAction is the action of a request that was held, of no service too.

@@ -97,7 +97,7 @@ func (a *App) asks(who *runtime.Principal, action *runtime.Action) bool {
 	return a.policy.Decide(runtime.Question{Principal: who, Action: action, Args: runtime.Args{}, Request: req, Now: a.o.Clock()}).Effect == runtime.EffectAsk
 }
 
-// invoke makes one call of a script through the pipeline.
+// invoke makes one call of a script through the pipeline, and follows redirects as a call does.
 func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 	var out sandbox.Answer
 	req := &runtime.Request{
@@ -105,18 +105,12 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 		Execution: c.Execution, Step: c.Step, Within: c.Allow, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
-	answer := &Answer{Limit: call.Limit(c.Action, c.MaxAnswer)}
-	err := a.pipeline.Do(ctx, req, answer)
+	answer, err := a.calls().Do(ctx, a.pipeline, req, c.Action, Answer{Limit: call.Limit(c.Action, c.MaxAnswer)})
 	if out.Sent = req.Sent; err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
-	out.Status = answer.Status
-	answer.Of(req)
-	if err = answer.Decode(); err != nil {
-		out.Err = runtime.AsError(err)
-		return out
-	}
+	out.Status, out.Followed = answer.Status, answer.RequestID != req.ID
 	if out.Value, err = a.calls().Value(c.Action, c.Args, answer); err != nil {
 		out.Err = runtime.AsError(err)
 	}
@@ -168,14 +162,16 @@ func (a *App) recordScript(ctx context.Context, e sandbox.Event) error {
 }
 
 // begun are the calls of an execution that the trail has an intent of, but for
-// those that were held back for a person.
+// those that were held back for a person. Each comes once, as the first request of it: what
+// that was redirected to is no call of the script.
 func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sandbox.Begun, error) {
 	list, err := a.executionTrail(ctx, RecordQuery{Tenant: tenant, Execution: id, Kind: "intent", Limit: stepsShown})
 	if err != nil {
 		return nil, err
 	}
 	var out []sandbox.Begun
-	for _, e := range list {
+	at := map[int]int{}      // by step
+	for _, e := range list { // the newest first
 		switch runtime.Code(e.Code) {
 		case runtime.CodeApprovalPending, runtime.CodeApprovalRejected, runtime.CodeApprovalExpired:
 		default:
@@ -185,7 +181,12 @@ func (a *App) begun(ctx context.Context, tenant runtime.Tenant, id string) ([]sa
 			if err := json.Unmarshal(e.Line, &record); err != nil {
 				return nil, err
 			}
-			out = append(out, sandbox.Begun{Step: e.Step, Action: e.Action, Args: record.Args})
+			i, more := at[e.Step]
+			if !more {
+				i, out = len(out), append(out, sandbox.Begun{})
+				at[e.Step] = i
+			}
+			out[i] = sandbox.Begun{Step: e.Step, Action: e.Action, Args: record.Args}
 		}
 	}
 	return out, nil

@@ -99,7 +99,9 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 		return out, &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: id, Action: p.Action, Msg: "no person has decided yet"}
 	}
 	answer := &Answer{Limit: 4 * mcpAnswer}
-	action, args, err := a.collect(ctx, caller, me, p, answer)
+	action, args, err := a.collect(ctx, caller, me, p, answer, func(req *runtime.Request) {
+		req.OnPending = func(_ string, until time.Time) { out.Expires = until }
+	})
 	if err != nil {
 		return out, err
 	}

@@ -40,6 +40,15 @@ type step struct {
 	args   runtime.Args    // resolved, of a built request
 	url    *url.URL        // where the request goes; nil for a command, and until somebody asks
 	header http.Header     // of the built request
+	behind bool            // a request that does more than read led here, and was done
+}
+
+// onBehalf is a request on the same behalf as another, and within the same bounds.
+func onBehalf(r *runtime.Request) *runtime.Request {
+	return &runtime.Request{
+		Surface: r.Surface, Caller: r.Caller, Execution: r.Execution, Step: r.Step, Within: r.Within,
+		Hold: r.Hold, OnPending: r.OnPending, Results: r.Results, Unattended: r.Unattended,
+	}
 }
 
 // first is the step of the request that the caller asked for. What is wrong with
@@ -77,7 +86,7 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 	for hop := 0; ; hop++ {
 		answer := &Answer{Limit: like.Limit, Room: like.Room, Free: like.Free}
 		if err := p.Do(ctx, s.req, answer); err != nil {
-			return nil, s, err
+			return nil, s, s.undone(err)
 		}
 		answer.Of(s.req)
 		if err := answer.Decode(); err != nil {
@@ -87,28 +96,60 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified {
 			return answer, s, nil
 		}
-		if s.url == nil { // most calls never ask where they went
-			var err error
-			if s, err = a.first(s.req, s.action); err != nil || s.url == nil {
-				return answer, s, err
-			}
-		}
 		if hop == mostRedirects {
 			return nil, s, unfollowed(s, "redirects more than %d times", mostRedirects)
 		}
-		method := s.action.HTTP.Method
-		if s.req.Followed {
-			method = s.req.Target.Method
-		}
-		if method != http.MethodGet && method != http.MethodHead && answer.Status != http.StatusSeeOther {
-			return nil, s, unfollowed(s, "answered a %s with a redirect (%d), which would send it a second time", method, answer.Status)
-		}
-		next, err := a.follow(s, location, "redirects to")
+		next, err := a.redirected(s, location, answer.Status)
 		if err != nil {
 			return nil, s, err
 		}
 		s = next
 	}
+}
+
+// redirected is the step that a redirect leads to. What a program sent itself, and a person
+// has allowed since, is the program's to follow: its fields are not for another request.
+func (a Actions) redirected(s step, location string, status int) (step, error) {
+	if s.req.Raw != nil && !s.req.Followed {
+		return step{}, unfollowed(s, "answered with a redirect (%d), which is for whoever sends it to follow", status)
+	}
+	if s.url == nil { // most calls never ask where they went
+		var err error
+		if s, err = a.first(s.req, s.action); err != nil {
+			return step{}, err
+		}
+		if s.url == nil {
+			return step{}, unsettled(s)
+		}
+	}
+	if !s.reads() && status != http.StatusSeeOther {
+		return step{}, unfollowed(s, "answered a %s with a redirect (%d), which would send it a second time", s.action.HTTP.Method, status)
+	}
+	next, err := a.follow(s, location, "redirects to")
+	if next.behind = s.behind || !s.reads(); next.behind && err == nil && s.req.Execution != "" {
+		next.req.Unattended = true // a script that goes on after a yes makes its call again
+	}
+	return next, err
+}
+
+// reads reports whether its request may be sent again: one that was followed is a GET.
+func (s step) reads() bool {
+	return s.req.Followed || s.action.HTTP.Method == http.MethodGet || s.action.HTTP.Method == http.MethodHead
+}
+
+// undone is the error of a request that was not done. Of one that comes behind another it says
+// that the other was: told only what became of the second, its caller would send both again.
+func (s step) undone(err error) error {
+	e := *runtime.AsError(err)
+	if !s.behind || e.Code == runtime.CodeApprovalPending {
+		return err
+	}
+	if e.Reason == runtime.ReasonUnattended {
+		e.Msg = fmt.Sprintf("a person would have to approve it (rule %s)", e.Rule)
+	}
+	e.Msg = fmt.Sprintf("%s was done, and what it redirects to was not read: %s", s.action.Ref, e.Msg)
+	e.Hint = "do not send it again for that"
+	return &e
 }
 
 func unfollowed(s step, format string, args ...any) error {
@@ -145,10 +186,8 @@ func (a Actions) follow(from step, ref, how string) (step, error) {
 	if err != nil || match.Action == "" {
 		return step{}, unfollowed(from, "%s %s, which none of its actions covers", how, printablePath(to.Path))
 	}
-	req := &runtime.Request{
-		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
-		Target: target, Followed: true, Raw: &runtime.Raw{Header: header},
-	}
+	req := onBehalf(from.req)
+	req.Target, req.Followed, req.Raw = target, true, &runtime.Raw{Header: header}
 	recognised.As(req, match)
 	return step{req: req, action: from.action, args: from.args, url: to, header: from.header}, nil
 }
@@ -167,10 +206,8 @@ func (a Actions) again(from step, changed runtime.Args) (step, error) {
 	args := runtime.Args{}
 	maps.Copy(args, from.args)
 	maps.Copy(args, changed)
-	req := &runtime.Request{
-		Surface: from.req.Surface, Caller: from.req.Caller, Hold: from.req.Hold, OnPending: from.req.OnPending, Unattended: from.req.Unattended,
-		Action: from.action.Ref, Args: args, Settled: from.args != nil,
-	}
+	req := onBehalf(from.req)
+	req.Action, req.Args, req.Settled = from.action.Ref, args, from.args != nil
 	found, err := a.resolve(req)
 	if err != nil {
 		return step{}, err

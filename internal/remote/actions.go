@@ -118,7 +118,7 @@ func (c *Client) Execute(ctx context.Context, ref string, call Call, patience bo
 }
 
 // Collect waits for the decision on an approval that the caller asked for, and
-// returns the answer of its request.
+// returns the answer of its request. What that redirects to may need a decision too.
 func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 	turn := oneTurn
 	if c.socket {
@@ -131,6 +131,10 @@ func (c *Client) Collect(ctx context.Context, id string) ([]byte, error) {
 		})
 		if err == nil || runtime.CodeOf(err) != runtime.CodeApprovalPending {
 			return body, err
+		}
+		if next := runtime.AsError(err).ApprovalID; next != "" && next != id {
+			id = next
+			c.tell(ctx, id)
 		}
 		if err := c.slowly(ctx, began); err != nil {
 			return nil, err

@@ -107,3 +107,27 @@ func TestWhoLeavesDoesNotWaitForRoom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was allowed may redirect to what a person must decide about too: that is waited for, as
+// the first question is gone.
+func TestAFurtherQuestionIsWaitedFor(t *testing.T) {
+	var paths []string
+	there := client(t, served(t, func(w http.ResponseWriter, r *http.Request) {
+		if paths = append(paths, r.URL.Path); len(paths) == 3 {
+			_, _ = io.WriteString(w, `"done"`)
+			return
+		}
+		w.Header().Set("Content-Type", runtime.ProblemType)
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"code":"approval_pending","approval_id":"apr_2"}`)
+	}).URL, nil)
+	there.after = func(time.Duration) <-chan time.Time {
+		over := make(chan time.Time)
+		close(over)
+		return over
+	}
+	body, err := there.Collect(t.Context(), "apr_1")
+	if err != nil || string(body) != `"done"` || !slices.Equal(paths, []string{"/v1/approvals/apr_1:result", "/v1/approvals/apr_2:result", "/v1/approvals/apr_2:result"}) {
+		t.Errorf("%s %v, asked for %v", body, err, paths)
+	}
+}

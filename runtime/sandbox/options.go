@@ -50,11 +50,12 @@ type Invocation struct {
 
 // Answer is what came of an invocation. Neither holds a secret.
 type Answer struct {
-	Value   string // JSON; empty: nothing was answered
-	Status  int    // of the upstream, 0: none came
-	Sent    bool   // something of it may have left
-	Err     *runtime.Error
-	Expires time.Time // with CodeApprovalPending: when the question does
+	Value    string // JSON; empty: nothing was answered
+	Status   int    // of the upstream, 0: none came
+	Sent     bool   // something of it may have left
+	Followed bool   // the status is of another request, which the answer to it led to
+	Err      *runtime.Error
+	Expires  time.Time // with CodeApprovalPending: when the question does
 
 	vain bool // its question was said not to be open, and held it back again
 }

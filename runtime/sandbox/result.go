@@ -36,9 +36,9 @@ func (s *session) result(c *call, a *Answer) {
 }
 
 // undone reports whether nothing was done by a call that failed: nothing of it has left, or
-// the upstream has said that it was too many.
+// the upstream has said that it was too many, and of this request, not of one that it led to.
 func (a *Answer) undone(err *runtime.Error) bool {
-	return !a.Sent || err.Code == runtime.CodeRateLimited && a.Status != 0
+	return !a.Sent || err.Code == runtime.CodeRateLimited && a.Status != 0 && !a.Followed
 }
 
 // retryable reports whether the same call may go well a little later.

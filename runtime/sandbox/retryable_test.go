@@ -25,6 +25,7 @@ func TestWhatMayHaveHappenedIsNotRetryable(t *testing.T) {
 		{"too late before it was sent", runtime.Error{Code: runtime.CodeTimeout, Msg: "too late"}, 0, false, true, true},
 		{"a gateway without its server", runtime.Error{Code: runtime.CodeUpstream, Msg: "502"}, 502, true, true, false},
 		{"the upstream's limit", runtime.Error{Code: runtime.CodeRateLimited, Msg: "429"}, 429, true, true, true},
+		{"the same of a redirect", runtime.Error{Code: runtime.CodeRateLimited, Msg: "429 behind it"}, 429, true, true, false},
 		{"the same with another status", runtime.Error{Code: runtime.CodeRateLimited, Msg: "403"}, 403, true, true, true},
 		{"an answer without room", runtime.Error{Code: runtime.CodeRateLimited, Msg: "no room"}, 0, true, true, false},
 		{"a limit of a policy", runtime.Error{Code: runtime.CodeRateLimited, Msg: "limit"}, 0, false, true, true},
@@ -40,7 +41,7 @@ func TestWhatMayHaveHappenedIsNotRetryable(t *testing.T) {
 			})
 			b.invoke = func(context.Context, sandbox.Invocation) sandbox.Answer {
 				err := c.err
-				return sandbox.Answer{Status: c.status, Sent: c.sent, Err: &err}
+				return sandbox.Answer{Status: c.status, Sent: c.sent, Followed: c.err.Msg == "429 behind it", Err: &err}
 			}
 			if end := b.execute(sandbox.Script{Source: "x"}); !end.Success || got != want {
 				t.Errorf("%s, %s: retryable %v, want %v; %+v", c.name, path, got, want, end)
