@@ -234,3 +234,13 @@ func (a *Action) Needs(p *Param) bool {
 		return o.Name != p.Name && strings.Contains(o.Split, "{"+p.Name+"}")
 	})
 }
+
+// TakesFile reports whether an argument may be a file too: {filename, content or base64}. In a
+// body in parts that is each of text, or an object, of which the service bounds nothing.
+func (a *Action) TakesFile(p *Param) bool {
+	return p.In == InBody && a.HTTP != nil && a.HTTP.BodyType == "multipart" &&
+		(p.Type == TypeString || p.Type == TypeObject) && p.Enum == nil && p.Pattern == nil
+}
+
+// FileType is what a text that may be a file is in TypeScript.
+const FileType = "string | {filename: string; content?: string; base64?: string; content_type?: string}"

@@ -175,7 +175,7 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args, default
 		}
 		return nil
 	}
-	if v == nil || isFile(action, p, v) { // null is left for what may be null
+	if v == nil || hasFile(v) && action.TakesFile(p) { // null is left for what may be null
 		return nil
 	}
 	value, complaint := coerce(p, v)
@@ -187,12 +187,4 @@ func settle(action *runtime.Action, p *runtime.Param, args runtime.Args, default
 	}
 	args[p.Name] = value
 	return nil
-}
-
-// isFile reports whether a value is a file for a part of a multipart body,
-// {filename, content or base64}, which an argument of type string or object takes, but none
-// whose text the service bounds.
-func isFile(action *runtime.Action, p *runtime.Param, v any) bool {
-	return hasFile(v) && p.In == runtime.InBody && action.HTTP != nil && action.HTTP.BodyType == "multipart" &&
-		(p.Type == runtime.TypeString || p.Type == runtime.TypeObject) && p.Enum == nil && p.Pattern == nil
 }

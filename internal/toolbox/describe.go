@@ -89,7 +89,7 @@ func inputSchema(action *runtime.Action) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for i := range action.Params {
 		p := &action.Params[i]
-		properties[p.Name] = paramSchema(p)
+		properties[p.Name] = paramSchema(action, p)
 		if action.Needs(p) {
 			required = append(required, p.Name)
 		}
@@ -101,10 +101,39 @@ func inputSchema(action *runtime.Action) map[string]any {
 	return out
 }
 
-func paramSchema(p *runtime.Param) map[string]any {
-	out := map[string]any{"type": string(p.Type)}
+// file is the schema of a file in a body in parts.
+var file = map[string]any{
+	"type": "object", "required": []string{"filename"}, "additionalProperties": false,
+	"properties": map[string]any{
+		"filename": text(""), "content": text("the file, where it is text"), "base64": text("the file, where it is not"),
+		"content_type": text("where the name does not say it"),
+	},
+}
+
+func text(says string) map[string]any {
+	out := map[string]any{"type": "string"}
+	if says != "" {
+		out["description"] = says
+	}
+	return out
+}
+
+func paramSchema(action *runtime.Action, p *runtime.Param) map[string]any {
+	out := bounds(p)
+	switch {
+	case p.Type == runtime.TypeArray:
+		if len(out) > 0 { // the bounds are of each element
+			out = map[string]any{"items": out}
+		}
+	case len(p.Enum) > 0 && p.Nullable:
+		out["enum"] = append(slices.Clone(p.Enum), nil)
+	}
+	out["type"] = string(p.Type)
 	if p.Nullable {
 		out["type"] = []string{string(p.Type), "null"}
+	}
+	if p.Type == runtime.TypeString && action.TakesFile(p) {
+		out = map[string]any{"anyOf": []any{out, file}}
 	}
 	if p.Description != "" {
 		out["description"] = p.Description
@@ -112,11 +141,14 @@ func paramSchema(p *runtime.Param) map[string]any {
 	if p.Default != nil {
 		out["default"] = p.Default
 	}
+	return out
+}
+
+// bounds are what a value must be, beside its type.
+func bounds(p *runtime.Param) map[string]any {
+	out := map[string]any{}
 	if len(p.Enum) > 0 {
 		out["enum"] = p.Enum
-		if p.Nullable {
-			out["enum"] = append(slices.Clone(p.Enum), nil)
-		}
 	}
 	if p.Pattern != nil {
 		out["pattern"] = p.Pattern.String()

@@ -126,6 +126,44 @@ func TestAnActionIsDescribed(t *testing.T) {
 	}
 }
 
+// What a list is bounded by bounds its elements, and a text in a body in parts may be a file: a
+// client that keeps to the schema, and to the types, has its call taken.
+func TestListsAndFilesAreDescribed(t *testing.T) {
+	t.Parallel()
+	set := servicestest.Set(t, "described.yaml", `
+name: described
+version: 1.0.0
+base_url: https://described.test
+auth: {type: none}
+actions:
+  list: {method: GET, path: /i, args: [{name: states, type: array, enum: [open, done]}, {name: names, type: array, pattern: '^[a-z]+$'}]}
+  send: {method: POST, path: /f, risk: {level: low}, args: [{name: file, required: true}, {name: kind, enum: [a, b]}], request: {body_type: multipart}}
+`)
+	b := box(t)
+	b.Services = services.NewLive(set)
+	for name, parts := range map[string][]string{
+		"described.list": {
+			`"states":{"items":{"enum":["open","done"]},"type":"array"}`, `"names":{"items":{"pattern":"^[a-z]+$"},"type":"array"}`,
+			`states?: (\"open\" | \"done\")[];`,
+		},
+		"described.send": {
+			`"file":{"anyOf":[{"type":"string"},{"additionalProperties":false,"properties":{"base64":{`, `"required":["filename"],"type":"object"}]}`,
+			`"kind":{"enum":["a","b"],"type":"string"}`, `file: string | {filename: string; content?: string; base64?: string; content_type?: string};`,
+		},
+	} {
+		said, err := b.Describe(&runtime.Principal{Scopes: []runtime.Scope{"*"}}, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(said)
+		for _, part := range parts {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("%s: no %s in %s", name, part, text)
+			}
+		}
+	}
+}
+
 func TestWhatIsSaidOfANameThatIsNone(t *testing.T) {
 	t.Parallel()
 	b := box(t)

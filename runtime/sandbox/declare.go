@@ -71,17 +71,17 @@ func inputType(a *runtime.Action, indent string) string {
 		if a.Needs(p) {
 			mark = ""
 		}
-		fmt.Fprintf(&b, "%s  %s%s: %s;\n", indent, key(p.Name), mark, paramType(p))
+		fmt.Fprintf(&b, "%s  %s%s: %s;\n", indent, key(p.Name), mark, paramType(a, p))
 	}
 	b.WriteString(indent + "}")
 	return b.String()
 }
 
-func paramType(p *runtime.Param) string {
+func paramType(a *runtime.Action, p *runtime.Param) string {
 	if p.Nullable {
 		other := *p
 		other.Nullable = false
-		return paramType(&other) + " | null"
+		return paramType(a, &other) + " | null"
 	}
 	if len(p.Enum) > 0 {
 		var options []string
@@ -90,7 +90,11 @@ func paramType(p *runtime.Param) string {
 				options = append(options, string(text))
 			}
 		}
-		return strings.Join(options, " | ")
+		one := strings.Join(options, " | ")
+		if p.Type == runtime.TypeArray {
+			return "(" + one + ")[]"
+		}
+		return one
 	}
 	switch p.Type {
 	case runtime.TypeInteger, runtime.TypeNumber:
@@ -101,6 +105,9 @@ func paramType(p *runtime.Param) string {
 		return "unknown[]"
 	case runtime.TypeObject:
 		return "Record<string, unknown>"
+	}
+	if a.TakesFile(p) {
+		return runtime.FileType
 	}
 	return "string"
 }

@@ -56,7 +56,7 @@ func declare(b *strings.Builder, a *runtime.Action) {
 		if a.Needs(p) {
 			mark = ""
 		}
-		fmt.Fprintf(b, "      %s%s: %s;\n", property(p.Name), mark, typeOf(p))
+		fmt.Fprintf(b, "      %s%s: %s;\n", property(p.Name), mark, typeOf(a, p))
 	}
 	if a.Rest != "" {
 		b.WriteString("      [other: string]: unknown;\n")
@@ -65,16 +65,19 @@ func declare(b *strings.Builder, a *runtime.Action) {
 }
 
 // typeOf is the TypeScript type of an argument.
-func typeOf(p *runtime.Param) string {
+func typeOf(a *runtime.Action, p *runtime.Param) string {
 	if p.Nullable {
 		other := *p
 		other.Nullable = false
-		return typeOf(&other) + " | null"
+		return typeOf(a, &other) + " | null"
 	}
 	one := map[runtime.ParamType]string{
 		runtime.TypeString: "string", runtime.TypeInteger: "number", runtime.TypeNumber: "number", runtime.TypeBoolean: "boolean",
 		runtime.TypeArray: "unknown[]", runtime.TypeObject: "Record<string, unknown>",
 	}[p.Type]
+	if p.Type == runtime.TypeString && a.TakesFile(p) {
+		return runtime.FileType
+	}
 	if len(p.Enum) == 0 {
 		return one
 	}
