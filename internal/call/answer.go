@@ -204,7 +204,7 @@ func Told(err error, answer *Answer) error {
 	if text == "" {
 		return &e
 	}
-	text = printable(text[:min(len(text), 2000)])
+	text = printable(strings.ReplaceAll(text[:min(len(text), 2000)], "\r\n", "\n"))
 	if e.Err != nil {
 		text = e.Err.Error() + "\n" + text
 	}
@@ -213,9 +213,12 @@ func Told(err error, answer *Answer) error {
 }
 
 // printable replaces control and format characters, so that text from outside
-// cannot draw on a terminal.
+// cannot draw on a terminal; its lines and tabs stay.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
 		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return '\uFFFD'
 		}

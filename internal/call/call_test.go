@@ -92,3 +92,18 @@ func TestAValueIsJSON(t *testing.T) {
 		t.Errorf("an error of the upstream: %v", err)
 	}
 }
+
+// What a service says of an error stays readable, line by line, and steers no terminal.
+func TestWhatAServiceSaidOfAnErrorIsReadable(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"{\n\t\"error\": 404\n}\n":    "{\n\t\"error\": 404\n}",
+		"no\r\nsuch\rnote":            "no\nsuch\uFFFDnote",
+		"\x1b[2J\u202egone\u2028\x00": "\uFFFD[2J\uFFFDgone\uFFFD\uFFFD",
+	} {
+		err := Told(&runtime.Error{Code: runtime.CodeUpstream, Msg: "notes answered 404"}, &Answer{Status: 404, Body: []byte(said)})
+		if got := runtime.AsError(err).Err.Error(); got != want {
+			t.Errorf("%q became %q, want %q", said, got, want)
+		}
+	}
+}
