@@ -142,3 +142,23 @@ func TestAListThatLosesItsServiceIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// What the link to the next page leaves out is not sent: beside a cursor, some APIs refuse the
+// number that the first page was asked for with.
+func TestALinkThatLeavesSomethingOutIsFollowedAsItIs(t *testing.T) {
+	t.Parallel()
+	const drops = `
+name: drops
+version: 1.0.0
+base_url: https://api.drops.test
+actions:
+  list: {method: GET, path: /x, args: [{name: start}, {name: cursor}], pagination: {type: link}}
+`
+	a, first := firstOfAction(t, drops, "drops.list", runtime.Args{"start": "10"})
+	for link, want := range map[string]string{"/x?cursor=abc": "/x?cursor=abc", "/x?start=10&cursor=abc": "/x?start=10&cursor=abc"} {
+		next, more, err := a.next(first, &Answer{Status: 200, Header: http.Header{"Link": {"<" + link + `>; rel="next"`}}, Body: []byte(`[1]`)}, 1, 1)
+		if err != nil || !more || next.url.RequestURI() != want {
+			t.Errorf("%s leads to %v (%v, %v), want %s", link, next.url, more, err, want)
+		}
+	}
+}

@@ -152,13 +152,19 @@ func (a Actions) onward(s step, value any) (step, bool, error) {
 
 // asArguments returns what a link to the next page changes of the query, when all
 // of it are arguments of the action: then the next page is the same action again,
-// and not whatever the link's path is. Some APIs write another path there.
+// and not whatever the link's path is. Some APIs write another path there. A link that
+// leaves something out is followed as it is: the same action would say it again.
 func asArguments(s step, next *url.URL) runtime.Args {
 	if s.req.Followed {
 		return nil
 	}
-	was, changed := s.url.Query(), runtime.Args{}
-	for name, values := range next.Query() {
+	was, is, changed := s.url.Query(), next.Query(), runtime.Args{}
+	for name := range was {
+		if !is.Has(name) {
+			return nil
+		}
+	}
+	for name, values := range is {
 		if slices.Equal(was[name], values) {
 			continue
 		}
