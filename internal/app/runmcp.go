@@ -34,8 +34,8 @@ func (a *App) mcpForRun(path string, as func(runtime.Caller) runtime.Caller, ver
 	clients.Go(func() {
 		room, crowd := make(chan struct{}, runClients), make(chan struct{}, runClients)
 		for {
-			conn, err := ln.Accept()
-			if err != nil {
+			conn, err := socket.Accept(ctx, ln)
+			if err != nil { // the run hangs up
 				return
 			}
 			place, do := room, func() error { return a.mcpOver(ctx, conn, as, version) }
