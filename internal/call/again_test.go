@@ -162,3 +162,14 @@ actions:
 		}
 	}
 }
+
+// A page of which the filter leaves nothing is not the last one; one with nothing on it is.
+func TestAPageWhereNothingFitsIsNotTheLast(t *testing.T) {
+	t.Parallel()
+	a, first := firstOfAction(t, onward, "onward.texts", runtime.Args{})
+	for body, want := range map[string]bool{`[1]`: true, `[]`: false, `null`: false, `{"items":[]}`: false} {
+		if _, more, err := a.next(first, &Answer{Status: 200, Body: []byte(body)}, 1, 0); err != nil || more != want {
+			t.Errorf("%s: more %v, %v", body, more, err)
+		}
+	}
+}

@@ -66,6 +66,7 @@ func TestPagesAreJoined(t *testing.T) {
 		`[{"a":1},{"a":2}]`: {`{"a":1}`, `{"a":2}`},
 		"one\ntwo":          {"one\n", "two"},
 		`[]`:                {`[]`},
+		`[4]`:               {`null`, `[4]`},
 	} {
 		var g gathered
 		for _, page := range pages {

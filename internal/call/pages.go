@@ -82,6 +82,13 @@ func (a Actions) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Re
 	}
 }
 
+// elements is how many a list has, 0 for what is none.
+func elements(body []byte) int {
+	var list []json.RawMessage
+	_ = json.Unmarshal(body, &list)
+	return len(list)
+}
+
 // next is the step of the page that follows. Count is how many elements the last
 // one had, -1 when it was no list.
 func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, error) {
@@ -103,7 +110,7 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 		if count < 0 {
 			return step{}, false, unfollowed(s, "answers with something else than a list, so that the last page cannot be told; its action needs response.filter")
 		}
-		if count == 0 {
+		if count == 0 && elements(answer.Body) == 0 { // or its filter left nothing of it
 			return step{}, false, nil
 		}
 		number := page
@@ -212,7 +219,7 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 		}
 	}
 	var list []json.RawMessage
-	if json.Unmarshal(page, &list) == nil && list != nil {
+	if json.Unmarshal(page, &list) == nil { // null too: a list of none, as some APIs write it
 		g.list = append(g.list, list...)
 		g.elements += len(list)
 		return len(list), nil
