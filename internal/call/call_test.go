@@ -80,6 +80,21 @@ func TestPagesAreJoined(t *testing.T) {
 	}
 }
 
+// The filter of a program makes less of an answer too, as that of a request does.
+func TestTheLimitIsOfTheAnswerBeforeItsFilter(t *testing.T) {
+	t.Parallel()
+	for want, list := range map[int][]*runtime.Action{
+		10: {nil, {}, {HTTP: &runtime.HTTPSpec{}}, {Command: &runtime.CommandSpec{}}},
+		40: {{HTTP: &runtime.HTTPSpec{Filter: ".a"}}, {Command: &runtime.CommandSpec{Filter: ".a"}}, {Command: &runtime.CommandSpec{TextFilter: "."}}},
+	} {
+		for _, action := range list {
+			if got := Limit(action, 10); got != want {
+				t.Errorf("%+v: %d, want %d", action, got, want)
+			}
+		}
+	}
+}
+
 func TestAValueIsJSON(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{`{"a":1}`: `{"a":1}`, "": "", "plain": `"plain"`, "\xff": `"` + "\uFFFD" + `"`} {

@@ -28,7 +28,10 @@ func (a Actions) Value(action *runtime.Action, args runtime.Args, answer *Answer
 // Limit is how many bytes of an answer are kept: with a filter, which may
 // make it smaller, a few times what the caller gets.
 func Limit(action *runtime.Action, most int) int {
-	if action != nil && action.HTTP != nil && action.HTTP.Filter != "" {
+	switch {
+	case action == nil:
+	case action.HTTP != nil && action.HTTP.Filter != "",
+		action.Command != nil && (action.Command.Filter != "" || action.Command.TextFilter != ""):
 		return 4 * most
 	}
 	return most
