@@ -83,19 +83,27 @@ func Try(ctx context.Context, s *services.Service, p *runtime.Pipeline, as As) R
 			t.Problem = runtime.AsError(err).Msg + ": " + runtime.AsError(err).Hint
 		case err != nil:
 			t.Problem = runtime.AsError(err).Msg
-		case answer.Status == http.StatusUnauthorized:
-			t.Refused, t.Problem = true, "the service answered 401: it does not accept this key"
-		case answer.Status == http.StatusForbidden: // the key may be good for other things
-			t.Problem = "the service answered 403: this key may not do that"
-		case answer.Status >= 400:
-			t.Problem = "the service answered " + strconv.Itoa(answer.Status)
 		default:
-			t.Problem = refusedInBody(answer.Body)
-			t.Refused = t.Problem != ""
+			t.Refused, t.Problem = judged(answer)
 		}
 		return t
 	}
 	return Result{}
+}
+
+// judged says what an answer tells of the key: whether it is not accepted, and what the
+// problem is.
+func judged(answer *call.Answer) (refused bool, problem string) {
+	switch {
+	case answer.Status == http.StatusUnauthorized:
+		return true, "the service answered 401: it does not accept this key"
+	case answer.Status == http.StatusForbidden: // the key may be good for other things
+		return false, "the service answered 403: this key may not do that"
+	case answer.Status >= 300: // a redirect may lead to a page for signing in
+		return false, "the service answered " + strconv.Itoa(answer.Status)
+	}
+	problem = refusedInBody(answer.Body)
+	return problem != "", problem
 }
 
 func readsWithoutArguments(action *runtime.Action) bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/internal/call"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -88,5 +89,17 @@ func TestARefusalInABody(t *testing.T) {
 		if got := refusedInBody([]byte(body)); (got != "") != refused {
 			t.Errorf("%s: %q", body, got)
 		}
+	}
+}
+
+// A service that leads to a page for signing in has not taken the key.
+func TestARedirectIsNoProofOfAKey(t *testing.T) {
+	for status, problem := range map[int]string{200: "", 204: "", 302: "the service answered 302", 404: "the service answered 404"} {
+		if refused, said := judged(&call.Answer{Status: status}); refused || said != problem {
+			t.Errorf("%d: refused %v, %q", status, refused, said)
+		}
+	}
+	if refused, _ := judged(&call.Answer{Status: 401}); !refused {
+		t.Error("401 is no refusal")
 	}
 }
