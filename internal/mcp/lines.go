@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -208,13 +209,19 @@ func invalidRequest(why string) *jsonrpc.Error {
 }
 
 // notice hears which version of the protocol a client asks for. One that is not known
-// is answered with the latest.
+// is answered with the latest. From 2026-07-28 on each request says it, and none begins.
 func (l *lines) notice(request *jsonrpc.Request) {
 	var asked struct {
 		Version string `json:"protocolVersion"`
+		Meta    struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
 	}
-	if request.Method == "initialize" && json.Unmarshal(request.Params, &asked) == nil {
-		l.unbatched = !slices.Contains(batching[:], asked.Version)
+	if json.Unmarshal(request.Params, &asked) != nil {
+		return
+	}
+	if version := cmp.Or(asked.Meta.Version, asked.Version); request.Method == "initialize" || asked.Meta.Version != "" {
+		l.unbatched = !slices.Contains(batching[:], version)
 	}
 }
 

@@ -117,6 +117,25 @@ func TestABatchIsAnswered(t *testing.T) {
 	}
 }
 
+// From 2026-07-28 on no message begins a session: the batch itself says that it is none.
+func TestABatchOfAVersionWithoutOnesIsRefused(t *testing.T) {
+	toServer, fromServer, done := overPipes(t)
+	answers := bufio.NewReader(fromServer)
+	const one = `{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	if _, err := fmt.Fprintf(toServer, "["+one+","+one+"]\n", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, "this version of the protocol has no batches") {
+			t.Errorf("%v, got %s", err, got)
+		}
+	}
+	_ = toServer.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // Blanks around a message are no part of it, and the session goes on.
 func TestBlanksAroundALineAreNoPartOfIt(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":%d,"method":"ping"}`
