@@ -297,6 +297,9 @@ func forTerminal(body []byte) ([]byte, error) {
 // print writes data out in the format that was asked for.
 func (c *cli) print(body []byte) (err error) {
 	if c.output != "text" {
+		if len(bytes.TrimSpace(body)) == 0 { // nothing was answered, as REST and MCP say it
+			body = []byte("null")
+		}
 		if !json.Valid(body) { // a text, as a program writes it: still what was asked for
 			if body, err = marshal(string(body)); err != nil {
 				return err

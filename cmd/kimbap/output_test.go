@@ -195,6 +195,18 @@ func TestAnAnswerCannotDrawOnTheTerminal(t *testing.T) {
 	}
 }
 
+// An answer without a body is null where data is asked for: the action was done, and a program
+// that reads a member of it does not fail.
+func TestAnAnswerWithoutABodyIsNull(t *testing.T) {
+	for jq, want := range map[string]string{"": "null\n", ".id": "null\n"} {
+		var out strings.Builder
+		c := &cli{out: &out, err: io.Discard, output: "json", jq: jq}
+		if err := c.print(nil); err != nil || out.String() != want {
+			t.Errorf("--jq %q: %q, %v", jq, out.String(), err)
+		}
+	}
+}
+
 // Who decides must see which request is which, also on a terminal that is too narrow for
 // columns: there each has lines of its own.
 func TestRequestsThatWaitAreToldApartOnANarrowTerminal(t *testing.T) {
