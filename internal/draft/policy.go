@@ -308,8 +308,9 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 }
 
 // Target is the target of a request to that address: path and query exactly as they were
-// written, where they stand behind the host alone.
+// written, where they stand behind the host alone. No client sends what follows a #.
 func Target(u *url.URL, written string) string {
+	written, _, _ = strings.Cut(written, "#")
 	if _, after, ok := strings.Cut(written, "://"+u.Host); ok && strings.HasPrefix(after, "/") {
 		return after
 	}
