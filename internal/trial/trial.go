@@ -248,19 +248,6 @@ func readBack(set *services.Set, a *runtime.Action, built *runtime.Built, args r
 	return nil
 }
 
-func sameBody(want json.RawMessage, got []byte) bool {
-	var text string
-	if json.Unmarshal(want, &text) == nil {
-		return text == string(got)
-	}
-	return sameJSON(want, got)
-}
-
-func sameJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
-}
-
 // answered gets the answer of a case and looks at what the filter makes of it.
 func (r *trial) answered(ctx context.Context, a *runtime.Action, c *Case, built *runtime.Built, tried *Tried) error {
 	if r.upstream != nil {
