@@ -95,6 +95,17 @@ func TestTheLimitIsOfTheAnswerBeforeItsFilter(t *testing.T) {
 	}
 }
 
+// A file that is no text can be had back as it was.
+func TestABinaryAnswerIsKept(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{"\x89PNG\r\n\x1a\n\x00": `{"base64":"iVBORw0KGgoA"}`, "a\x00b": `"a\u0000b"`, "caf\xe9": `"caf` + "\uFFFD" + `"`} {
+		got, err := Actions{}.Value(&runtime.Action{}, nil, &Answer{Status: http.StatusOK, Body: []byte(body)})
+		if err != nil || got != want {
+			t.Errorf("%q became %q (%v)", body, got, err)
+		}
+	}
+}
+
 func TestAValueIsJSON(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{`{"a":1}`: `{"a":1}`, "": "", "plain": `"plain"`, "\xff": `"` + "\uFFFD" + `"`} {

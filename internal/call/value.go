@@ -2,8 +2,10 @@ package call
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -39,8 +41,12 @@ func Limit(action *runtime.Action, most int) int {
 
 // asJSON is an answer as a script gets it: JSON as it is, anything else as text. Bytes
 // that are no UTF-8 are replaced in both: JSON has none (RFC 8259 section 8.1), and who
-// reads it strictly would take nothing that follows.
+// reads it strictly would take nothing that follows. What has a NUL beside such bytes is no
+// text at all, and comes as {base64}, as over REST.
 func asJSON(body []byte) string {
+	if bytes.IndexByte(body, 0) >= 0 && !utf8.Valid(body) {
+		return `{"base64":"` + base64.StdEncoding.EncodeToString(body) + `"}`
+	}
 	body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
 	if len(bytes.TrimSpace(body)) == 0 {
 		return ""
