@@ -37,6 +37,9 @@ func (s slowKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
 	return s.KeyWrapper.Keys(ctx)
 }
 
+// WrapperOf is where a source keeps the master key.
+func WrapperOf(a *App, source string) (vault.KeyWrapper, error) { return a.keyWrapper(source) }
+
 // RenewKey is what a request does that finds a value under another master key, while meanwhile
 // happens.
 func RenewKey(a *App, ctx context.Context, meanwhile func()) error {

@@ -79,14 +79,11 @@ func (q *keyQuestion) end() {
 // unlockBeside is [App.unlockVault] for the watch, which waits for no key. A lock that came while
 // the key was on its way holds.
 func (a *App) unlockBeside(ctx context.Context) error {
-	keys, err := a.keyAsked.ask(ctx, a.fetchKeys)
-	if err != nil {
+	keys, missed := a.keyAsked.ask(ctx, a.fetchKeys)
+	if err := a.tryKeys(ctx, keys, missed); err != nil {
 		return err
 	}
-	if err := a.vault.Unlock(ctx, keys...); err != nil {
-		return err
-	}
-	if len(keys) > 1 {
+	if len(keys) > 1 || missed != nil {
 		a.keyAsked.beside.Go(func() { a.settleKeys(ctx, keys) }) // which asks the service too
 	}
 	return a.ordered(ctx)

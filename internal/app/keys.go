@@ -67,20 +67,30 @@ func keyPlace(source string) string {
 // force. A vault that has never been opened gets a new key: that of a new home,
 // and of one whose making was cut short or is under way in another process.
 func (a *App) unlockVault(ctx context.Context) error {
-	keys, err := a.fetchKeys(ctx)
-	if err != nil {
+	keys, missed := a.fetchKeys(ctx)
+	if err := a.tryKeys(ctx, keys, missed); err != nil {
 		return err
 	}
-	if err := a.vault.Unlock(ctx, keys...); err != nil {
-		return err
-	}
-	if len(keys) > 1 {
+	if len(keys) > 1 || missed != nil {
 		a.settleKeys(ctx, keys)
 	}
 	return nil
 }
 
-// fetchKeys are the keys that are kept, or the first one.
+// tryKeys opens the vault with one of the keys that could be had. Where none is the right one,
+// it may be the one that could not: missed is why.
+func (a *App) tryKeys(ctx context.Context, keys []vault.MasterKey, missed error) error {
+	if len(keys) == 0 && missed != nil {
+		return missed
+	}
+	err := a.vault.Unlock(ctx, keys...)
+	if err != nil && missed != nil && runtime.AsError(err).Reason == runtime.ReasonWrongMasterKey {
+		return missed
+	}
+	return err
+}
+
+// fetchKeys are the keys that are kept, or the first one, as [vault.KeyWrapper] returns them.
 func (a *App) fetchKeys(ctx context.Context) ([]vault.MasterKey, error) {
 	keys, err := a.wrapper.Keys(ctx)
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNoMasterKey {
@@ -105,11 +115,8 @@ func (a *App) firstKey(ctx context.Context, why *runtime.Error) ([]vault.MasterK
 	}
 	defer unlock()
 	keys, err := a.wrapper.Keys(ctx) // another process may have been faster
-	if err == nil {
-		return keys, nil
-	}
-	if runtime.AsError(err).Reason != runtime.ReasonNoMasterKey {
-		return nil, err
+	if err == nil || runtime.AsError(err).Reason != runtime.ReasonNoMasterKey {
+		return keys, err
 	}
 	key, err := a.wrapper.Next(ctx)
 	if err != nil {

@@ -77,14 +77,13 @@ func (a *App) sealKey(ctx context.Context) (wrap.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := a.wrapper.Keys(ctx)
-	if err != nil {
-		if s, _ := a.sealed(); s != nil && runtime.AsError(err).Reason == runtime.ReasonNoMasterKey {
+	keys, missed := a.wrapper.Keys(ctx)
+	if missed != nil && runtime.AsError(missed).Reason == runtime.ReasonNoMasterKey {
+		if s, _ := a.sealed(); s != nil {
 			return nil, nil // it is sealed already
 		}
-		return nil, err
 	}
-	if err := a.vault.Unlock(ctx, keys...); err != nil {
+	if err := a.tryKeys(ctx, keys, missed); err != nil {
 		return nil, err
 	}
 	if place == nil {
@@ -241,12 +240,11 @@ func (a *App) UnlockNeeds(ctx context.Context) (who string, err error) {
 
 // openForOwner opens the vault in this process, whatever the order says.
 func (a *App) openForOwner(ctx context.Context) error {
-	keys, err := a.wrapper.Keys(ctx)
-	if err != nil {
-		if e := runtime.AsError(err); e.Reason == runtime.ReasonNoMasterKey {
+	keys, missed := a.wrapper.Keys(ctx)
+	if missed != nil {
+		if e := runtime.AsError(missed); e.Reason == runtime.ReasonNoMasterKey {
 			return a.keyGone(e)
 		}
-		return err
 	}
-	return a.vault.Unlock(ctx, keys...)
+	return a.tryKeys(ctx, keys, missed)
 }

@@ -205,7 +205,7 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	if err != nil {
 		return done, err
 	}
-	if keys, err := a.wrapper.Keys(ctx); err != nil {
+	if keys, err := a.wrapper.Keys(ctx); len(keys) == 0 {
 		return done, err
 	} else if err := a.settleOn(ctx, keys); err != nil { // of a rotation that was cut short
 		return done, err

@@ -12,7 +12,8 @@ import (
 // One process at a time calls Next and Settle; the caller sees to that.
 type KeyWrapper interface {
 	// Keys returns the keys that are kept: none is CodeVaultLocked with
-	// ReasonNoMasterKey, a service that does not answer ReasonKeyUnavailable.
+	// ReasonNoMasterKey, a service that does not answer ReasonKeyUnavailable. Keys beside
+	// an error are those that could be had: it counts where none of them proves right.
 	Keys(ctx context.Context) ([]MasterKey, error)
 	// Next returns the key that shall follow, once it is durably kept beside the
 	// others. One that was left behind by a Next before is returned again.

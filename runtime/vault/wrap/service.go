@@ -30,23 +30,21 @@ type Service struct {
 
 var _ vault.KeyWrapper = Service{}
 
-// Keys implements [vault.KeyWrapper].
-func (s Service) Keys(ctx context.Context) ([]vault.MasterKey, error) {
-	var keys []vault.MasterKey
+// Keys implements [vault.KeyWrapper]. Where a move between two services was cut short, one of
+// the files is the other service's, and hides nothing.
+func (s Service) Keys(ctx context.Context) (keys []vault.MasterKey, missed error) {
 	for _, path := range []string{s.Path + nextSuffix, s.Path} { // as [File.Keys]
-		key, err := s.load(ctx, path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		switch key, err := s.load(ctx, path); {
+		case err == nil:
+			keys = append(keys, key)
+		case !errors.Is(err, fs.ErrNotExist):
+			missed = err
 		}
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, key)
 	}
-	if len(keys) == 0 {
-		return nil, none(s.Path, nil)
+	if len(keys) == 0 && missed == nil {
+		missed = none(s.Path, nil)
 	}
-	return keys, nil
+	return keys, missed
 }
 
 func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error) {
@@ -95,14 +93,17 @@ func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
 	return key, nil
 }
 
-// Settle implements [vault.KeyWrapper].
+// Settle implements [vault.KeyWrapper]. A file that the service cannot open goes as any other
+// does, once the other one has shown that it is the key's.
 func (s Service) Settle(ctx context.Context, key vault.MasterKey) error {
 	next, err := s.load(ctx, s.Path+nextSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return system.SyncFolder(filepath.Dir(s.Path))
 	}
 	if err != nil {
-		return err
+		if kept, kerr := s.load(ctx, s.Path); kerr != nil || !kept.Same(key) {
+			return err
+		}
 	}
 	return settle(s.Path, next.Same(key))
 }
