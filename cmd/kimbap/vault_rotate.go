@@ -26,7 +26,8 @@ With --tenant-key all credentials are sealed anew under a new key. With
 --master-key the key over that key is replaced; running proxies take it up. Both
 happen at once or not at all, also when the machine stops on the way. With --from
 the master key moves from there to the place that master_key.source names, and the
-keyring keeps nothing of it; a file you remove yourself.`,
+keyring keeps nothing of it; a file you remove yourself. Running proxies look for it
+where config.yaml says; one that was told otherwise by a variable must be restarted.`,
 		Example: `  kimbap vault rotate github.token < token.txt
   kimbap vault rotate --tenant-key
   kimbap vault rotate --master-key
@@ -105,6 +106,10 @@ func (c *cli) rotateMasterKey(ctx context.Context, a *app.App) error {
 	done, err := a.RotateMasterKey(ctx)
 	if err != nil {
 		return err
+	}
+	c.reach(ctx, a)
+	for _, r := range a.LockedOut() {
+		c.say("warning: the kimbap with process id %d does not find the new key, and is locked until it is started again: %s", r.PID, r.Locked)
 	}
 	return c.show(done, func() {
 		fmt.Fprintf(c.out, "rotated the master key (%s): %s wrapped anew\n", done.Source, count(done.Keys, "key"))

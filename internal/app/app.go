@@ -125,7 +125,7 @@ type App struct {
 	indexless *runtime.Error              // why OpenToRead has no database; nil: it has
 	storeless *runtime.Error              // why there is no store, with Options.Storeless; nil: there is one
 	vault     *vault.Vault
-	wrapper   vault.KeyWrapper
+	keeps     keeper
 	connector *connector.Connector // stage 4, over the vault
 	identity  *identity.Identity
 	policy    *policy.Live

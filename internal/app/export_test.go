@@ -38,12 +38,14 @@ func (s slowKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
 }
 
 // WrapperOf is where a source keeps the master key.
-func WrapperOf(a *App, source string) (vault.KeyWrapper, error) { return a.keyWrapper(source) }
+func WrapperOf(a *App, source string) (vault.KeyWrapper, error) {
+	return a.keyWrapper(a.config.Current().MasterKey, source)
+}
 
 // RenewKey is what a request does that finds a value under another master key, while meanwhile
 // happens.
 func RenewKey(a *App, ctx context.Context, meanwhile func()) error {
-	a.wrapper = slowKeys{a.wrapper, meanwhile}
+	a.keeps.become(slowKeys{a.keeps.wrapper(), meanwhile})
 	return a.renewKey(ctx)
 }
 
@@ -163,8 +165,8 @@ func (h hungKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
 // HangKeys lets what keeps the master key hang, before anything is served. Each question and each
 // one given up is in asked; what is sent to given answers one.
 func HangKeys(a *App) (asked <-chan struct{}, given chan<- struct{}) {
-	h := hungKeys{a.wrapper, make(chan struct{}, 100), make(chan struct{})}
-	a.wrapper = h
+	h := hungKeys{a.keeps.wrapper(), make(chan struct{}, 100), make(chan struct{})}
+	a.keeps.become(h)
 	return h.asked, h.given
 }
 

@@ -116,3 +116,58 @@ func TestMovesBetweenKeyServicesThatAreCutShort_VC008(t *testing.T) {
 	}
 	opens(command...)
 }
+
+// A proxy takes up a key that has moved to where its config.yaml says, also where that was
+// edited a moment before. One that is told otherwise by a variable locks itself, which is no
+// order of the owner's.
+func TestProxiesFollowAKeyThatMoves(t *testing.T) {
+	t.Parallel()
+	command, _ := keyServices(t)
+	path, service := command[0], command[1]
+	k := &apptest.Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Log: &apptest.Buffer{}}
+	with := openerOver(t, k)
+	follows, told := with("follows", path), with("told", path, "KIMBAP_MASTER_KEY_SOURCE=file")
+	if _, _, err := follows.SetSecret(t.Context(), "acme.key", runtime.NewSecret("value-of-acme"), app.SecretOptions{Hosts: []string{"a.test"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []*app.App{follows, told} {
+		k.Serve(t, a, app.ServeOptions{Listen: "127.0.0.1:0", State: true})
+	}
+	_, script, _ := strings.Cut(service, "=")
+	k.Write(t, "config.yaml", "master_key: {source: command, command: ["+script+"]}\n")
+	o := apptest.OptionsOver(k.Dir, "", k.Log, false)
+	o.Env, o.KeyFrom = []string{path}, "file"
+	person := apptest.OpenWith(t, o)
+	if _, err := person.RotateMasterKey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := person.Reach(t.Context()); len(left) > 0 {
+		t.Errorf("behind: %+v", left)
+	}
+	credential := func(a *app.App) error {
+		_, err := a.Vault().Credential(t.Context(), runtime.DefaultTenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: "acme.key"})
+		return err
+	}
+	if err := credential(follows); err != nil || follows.Locked() != nil {
+		t.Errorf("%v, locked: %v", err, follows.Locked())
+	}
+	if restart := person.Proxies()[0].Restart; len(restart) > 0 {
+		t.Errorf("it wants a restart because of %v", restart)
+	}
+	why := runtime.AsError(credential(told))
+	if told.Locked() == nil || why.Reason != runtime.ReasonNoMasterKey || strings.Contains(why.Msg, "by its owner") {
+		t.Errorf("%v, locked: %v", why, told.Locked())
+	}
+	if out := person.LockedOut(); len(out) != 1 || out[0].Slot != "told" {
+		t.Errorf("locked out: %+v", out)
+	}
+	locks := 0
+	for _, r := range k.Records(t) {
+		if r.Event == "vault.locked" {
+			locks++
+		}
+	}
+	if locks != 1 {
+		t.Errorf("%d proxies were locked, want the one", locks)
+	}
+}

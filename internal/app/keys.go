@@ -1,10 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -14,9 +17,41 @@ import (
 // fetchTimeout is how long the command of a reference may take.
 const fetchTimeout = 15 * time.Second
 
+// keeper is where the master key is kept now. The watch changes it when config.yaml does, and
+// whoever finds the key replaced.
+type keeper struct {
+	now atomic.Pointer[vault.KeyWrapper]
+}
+
+func (k *keeper) wrapper() vault.KeyWrapper     { return *k.now.Load() }
+func (k *keeper) become(where vault.KeyWrapper) { k.now.Store(&where) }
+
+// findKey looks for the master key where a configuration says.
+func (a *App) findKey(c *config.Config) error {
+	w, err := a.keyWrapper(c.MasterKey, cmp.Or(a.o.KeyFrom, c.MasterKey.Source))
+	if err == nil {
+		a.keeps.become(w)
+	}
+	return err
+}
+
+// followKey does so for a vault whose key was replaced: with a move config.yaml is edited
+// first, perhaps since the watch has looked.
+func (a *App) followKey() {
+	if a.vault.Locked() || a.unread != nil {
+		return // the start knows it, and then the watch
+	}
+	next, err := a.config.Peek()
+	if err == nil && !next.Same(a.config.Current(), "master_key.") {
+		err = a.findKey(next)
+	}
+	if err != nil {
+		a.o.Log.Warn().Err(err).Msg("the master key was replaced, and is looked for where it was")
+	}
+}
+
 // keyWrapper is where the master key is kept, by the name of a source.
-func (a *App) keyWrapper(source string) (vault.KeyWrapper, error) {
-	k := a.config.Current().MasterKey
+func (a *App) keyWrapper(k config.MasterKey, source string) (vault.KeyWrapper, error) {
 	service := func(c wrap.Cipher) vault.KeyWrapper { return wrap.Service{Path: a.home.WrappedKey(), Cipher: c} }
 	switch source {
 	case "auto", "file":
@@ -92,7 +127,8 @@ func (a *App) tryKeys(ctx context.Context, keys []vault.MasterKey, missed error)
 
 // fetchKeys are the keys that are kept, or the first one, as [vault.KeyWrapper] returns them.
 func (a *App) fetchKeys(ctx context.Context) ([]vault.MasterKey, error) {
-	keys, err := a.wrapper.Keys(ctx)
+	a.followKey()
+	keys, err := a.keeps.wrapper().Keys(ctx)
 	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonNoMasterKey {
 		return a.firstKey(ctx, e)
 	}
@@ -114,15 +150,15 @@ func (a *App) firstKey(ctx context.Context, why *runtime.Error) ([]vault.MasterK
 		return nil, err
 	}
 	defer unlock()
-	keys, err := a.wrapper.Keys(ctx) // another process may have been faster
+	keys, err := a.keeps.wrapper().Keys(ctx) // another process may have been faster
 	if err == nil || runtime.AsError(err).Reason != runtime.ReasonNoMasterKey {
 		return keys, err
 	}
-	key, err := a.wrapper.Next(ctx)
+	key, err := a.keeps.wrapper().Next(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []vault.MasterKey{key}, a.wrapper.Settle(ctx, key)
+	return []vault.MasterKey{key}, a.keeps.wrapper().Settle(ctx, key)
 }
 
 // keyGone says where the key of a used vault should be.
@@ -135,7 +171,7 @@ func (a *App) keyGone(why *runtime.Error) error {
 		Msg:  why.Msg + ", so nothing in this vault can be opened",
 		Hint: "put it back there; if it is elsewhere, say so in master_key of config.yaml, or move it: kimbap vault rotate --master-key --from file",
 	}
-	if _, file := a.wrapper.(wrap.File); file {
+	if _, file := a.keeps.wrapper().(wrap.File); file {
 		e.Msg = fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", a.home.MasterKey())
 		e.Hint = "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init"
 		if a.Shares() { // elsewhere the key is needed still
@@ -170,7 +206,7 @@ func (a *App) settleOn(ctx context.Context, keys []vault.MasterKey) error {
 	}
 	for _, key := range keys {
 		if a.vault.Uses(key) {
-			return a.wrapper.Settle(ctx, key)
+			return a.keeps.wrapper().Settle(ctx, key)
 		}
 	}
 	return nil

@@ -148,7 +148,11 @@ func (a *App) renewKey(ctx context.Context) error {
 // closeVault closes the vault and what was opened with it.
 func (a *App) closeVault(why *runtime.Error) {
 	a.locked.Store(why) // first: callers get the right words
-	a.vault.Lock()
+	if why.Reason == runtime.ReasonLocked {
+		a.vault.Lock()
+	} else {
+		a.vault.Shut()
+	}
 	if a.connector != nil { // not yet at the start
 		a.connector.Forget()
 	}
@@ -203,7 +207,7 @@ func (a *App) takeKey(ctx context.Context) error {
 		return err
 	}
 	if a.vault.Locked() {
-		if _, file := a.wrapper.(wrap.File); !file && a.Locked() != nil && a.Locked().Reason != runtime.ReasonLocked {
+		if _, file := a.keeps.wrapper().(wrap.File); !file && a.Locked() != nil && a.Locked().Reason != runtime.ReasonLocked {
 			if a.o.Clock().Before(a.keyAgain) {
 				return a.Locked()
 			}

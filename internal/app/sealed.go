@@ -77,7 +77,7 @@ func (a *App) sealKey(ctx context.Context) (wrap.Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, missed := a.wrapper.Keys(ctx)
+	keys, missed := a.keeps.wrapper().Keys(ctx)
 	if missed != nil && runtime.AsError(missed).Reason == runtime.ReasonNoMasterKey {
 		if s, _ := a.sealed(); s != nil {
 			return nil, nil // it is sealed already
@@ -240,7 +240,7 @@ func (a *App) UnlockNeeds(ctx context.Context) (who string, err error) {
 
 // openForOwner opens the vault in this process, whatever the order says.
 func (a *App) openForOwner(ctx context.Context) error {
-	keys, missed := a.wrapper.Keys(ctx)
+	keys, missed := a.keeps.wrapper().Keys(ctx)
 	if missed != nil {
 		if e := runtime.AsError(missed); e.Reason == runtime.ReasonNoMasterKey {
 			return a.keyGone(e)

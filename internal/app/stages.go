@@ -27,7 +27,7 @@ import (
 // The steps of [App.Open] that make the stages, from the store up.
 
 func (a *App) openVault(ctx context.Context) (err error) {
-	if a.wrapper, err = a.keyWrapper(a.keySource()); err != nil {
+	if err = a.findKey(a.config.Current()); err != nil {
 		return err
 	}
 	a.vault, err = vault.New(vault.Options{

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/roster"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 	"github.com/kimbap-run/kimbap/runtime/vault"
@@ -185,7 +187,7 @@ type RotatedMaster struct {
 	Source  string    `json:"source"`
 	From    string    `json:"from,omitempty"` // where the old key still is, of no use any more
 	Removed string    `json:"removed_from,omitempty"`
-	Proxies []Running `json:"proxies"` // which take the new key up within a second
+	Proxies []Running `json:"proxies"` // which take the new key up within a second, where they can have it
 }
 
 // RotateMasterKey puts a new master key in the place of the old one, and in the
@@ -201,11 +203,11 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	if err := a.ordered(ctx); err != nil { // by another process, meanwhile
 		return done, err
 	}
-	to, err := a.keyWrapper(done.Source)
+	to, err := a.keyWrapper(a.config.Current().MasterKey, done.Source)
 	if err != nil {
 		return done, err
 	}
-	if keys, err := a.wrapper.Keys(ctx); len(keys) == 0 {
+	if keys, err := a.keeps.wrapper().Keys(ctx); len(keys) == 0 {
 		return done, err
 	} else if err := a.settleOn(ctx, keys); err != nil { // of a rotation that was cut short
 		return done, err
@@ -224,7 +226,7 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	if err != nil {
 		return done, err
 	}
-	a.wrapper = to
+	a.keeps.become(to)
 	if done.From == "keyring" { // a file its owner can see, and remove
 		if err := a.leaveKeyring(ctx); err != nil {
 			a.o.Log.Warn().Err(err).Msg("the keyring keeps the old master key")
@@ -233,6 +235,11 @@ func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 		}
 	}
 	return done, nil
+}
+
+// LockedOut are those that serve over the home and cannot have its key now.
+func (a *App) LockedOut() []Running {
+	return slices.DeleteFunc(a.states().Serving(roster.Any), func(r Running) bool { return r.Locked == "" })
 }
 
 // ExportSecrets encrypts stored secrets, all without names.

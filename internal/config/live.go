@@ -75,6 +75,15 @@ func (l *Live) Again() (*Config, error) {
 	return c, err
 }
 
+// Peek is [Live.Again] for whoever does not watch: what was changed is still to be seen by
+// the one who does. It is safe for concurrent use.
+func (l *Live) Peek() (*Config, error) {
+	was := l.Current()
+	r := was.again()
+	r.was = was
+	return r.load()
+}
+
 // Follow returns what is in force after c when next is what its sources say now: the live
 // keys of next but for those of except, and all others as they were. Waiting are the
 // keys that next has another value for; with a restart they are taken up.

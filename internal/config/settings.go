@@ -105,17 +105,17 @@ func (c *Config) keepingSettings() []setting {
 func (c *Config) keySettings() []setting {
 	k, t := &c.MasterKey, &c.MasterKey.Transit
 	return []setting{
-		choice("master_key.source", &k.Source, "auto", "file", "env", "keyring", "command", "transit"),
-		words("master_key.command", &k.Command, anything),
-		list("master_key.command_env", &k.CommandEnv, checkVariable),
-		duration("master_key.timeout", &k.Timeout, 100*time.Millisecond, 5*time.Minute),
-		text("master_key.transit.address", &t.Address, anything),
-		text("master_key.transit.mount", &t.Mount, anything),
-		text("master_key.transit.key", &t.Key, anything),
-		text("master_key.transit.namespace", &t.Namespace, anything),
-		hidden("master_key.transit.token", &t.Token, anything),
-		twin("master_key.transit.token_file", &t.Token, anything),
-		asPath(text("master_key.transit.ca_file", &t.CAFile, anything)),
+		live(choice("master_key.source", &k.Source, "auto", "file", "env", "keyring", "command", "transit")),
+		live(words("master_key.command", &k.Command, anything)),
+		live(list("master_key.command_env", &k.CommandEnv, checkVariable)),
+		live(duration("master_key.timeout", &k.Timeout, 100*time.Millisecond, 5*time.Minute)),
+		live(text("master_key.transit.address", &t.Address, anything)),
+		live(text("master_key.transit.mount", &t.Mount, anything)),
+		live(text("master_key.transit.key", &t.Key, anything)),
+		live(text("master_key.transit.namespace", &t.Namespace, anything)),
+		live(hidden("master_key.transit.token", &t.Token, anything)),
+		live(twin("master_key.transit.token_file", &t.Token, anything)),
+		live(asPath(text("master_key.transit.ca_file", &t.CAFile, anything))),
 	}
 }
 

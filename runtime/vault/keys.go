@@ -35,11 +35,17 @@ func newKeys(master MasterKey) (*keys, error) {
 // sealed, opened or hashed then, only listed and removed.
 func (v *Vault) Locked() bool { return v.keys.Load() == nil }
 
-// Lock takes the master key from this vault and drops what was opened, until
-// [Vault.Unlock]. What other processes have open stays so; [Vault.SetLock] is
-// the order to all.
+// Lock takes the master key from this vault, as its owner has ordered, and drops what
+// was opened, until [Vault.Unlock]. What other processes have open stays so;
+// [Vault.SetLock] is the order to all.
 func (v *Vault) Lock() {
 	v.ordered.Store(true)
+	v.Shut()
+}
+
+// Shut is [Vault.Lock] where nobody has ordered it: the key was replaced, and the new
+// one is not there.
+func (v *Vault) Shut() {
 	v.keys.Store(nil)
 	v.Forget()
 	v.fetched.clear()
