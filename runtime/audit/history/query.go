@@ -19,7 +19,7 @@ type Query struct {
 	Execution string
 	Action    runtime.Glob
 	Agent     runtime.Glob
-	Host      runtime.Glob
+	Host      runtime.Glob // of the authority, or of the host in it: see AtPort
 	Effect    string
 	Code      string
 	Kind      string
@@ -35,11 +35,15 @@ func (q *Query) Matches(e *record.Entry) bool {
 	word := func(want, is string) bool { return want == "" || want == is }
 	return (word(string(q.Tenant), string(e.Tenant)) || q.Home && e.Tenant == "") && word(q.RequestID, e.RequestID) && word(q.Execution, e.Execution) &&
 		word(q.Effect, e.Effect) && word(q.Code, e.Code) && word(q.Kind, e.Kind) &&
-		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) && glob(q.Host, e.Host) &&
+		glob(q.Action, string(e.Action)) && glob(q.Agent, e.Agent) &&
+		(q.Host == "" || q.Host.Match(e.Host) || q.AtPort().Match(e.Host)) &&
 		(q.Born.IsZero() || !e.Time.Before(q.Born) && !(strings.HasPrefix(e.RequestID, requestPrefix) && e.RequestID < q.FirstID())) &&
 		(q.Since.IsZero() || !e.Time.Before(q.Since)) && (q.Until.IsZero() || e.Time.Before(q.Until)) &&
 		(q.Text == "" || strings.Contains(string(e.Line), q.Text))
 }
+
+// AtPort is Host with any port: records have the authority, and people name the host alone.
+func (q *Query) AtPort() runtime.Glob { return q.Host + ":*" }
 
 // requestPrefix begins the ids of requests, which sort by time.
 const requestPrefix = "req_"

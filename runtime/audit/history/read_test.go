@@ -320,14 +320,14 @@ func TestQueryMatches(t *testing.T) {
 	}
 	for _, q := range []history.Query{
 		{}, {Tenant: "a", RequestID: "r", Action: "github.*", Agent: "c*", Host: "*.github.com:443", Effect: "allow", Code: "x", Kind: "intent", Text: "/repos"}, {Execution: "exe"},
-		{Since: at, Until: at.Add(1)},
+		{Since: at, Until: at.Add(1)}, {Host: "api.github.com"}, {Host: "api.*.com"},
 	} {
 		if !q.Matches(&e) {
 			t.Errorf("%+v does not match", q)
 		}
 	}
 	for _, q := range []history.Query{
-		{Tenant: "b"}, {Tenant: runtime.Tenant("%")}, {RequestID: "s"}, {Execution: "exf"}, {Action: "gitlab.*"}, {Agent: "d*"}, {Host: "x"}, {Effect: "deny"},
+		{Tenant: "b"}, {Tenant: runtime.Tenant("%")}, {RequestID: "s"}, {Execution: "exf"}, {Action: "gitlab.*"}, {Agent: "d*"}, {Host: "x"}, {Host: "api.github"}, {Host: "github.com"}, {Effect: "deny"},
 		{Code: "y"}, {Kind: "event"}, {Text: "none"}, {Since: at.Add(1)}, {Until: at},
 	} {
 		if q.Matches(&e) {

@@ -110,6 +110,8 @@ func queries(t *testing.T, x history.Index) {
 		{"agent with signs", history.Query{Agent: "ci-[x]?"}, []uint64{3}},
 		{"question mark is itself", history.Query{Agent: "claud?"}, nil},
 		{"case counts", history.Query{Host: "example*"}, nil},
+		{"a host without its port", history.Query{Host: "EXAMPLE.com"}, []uint64{3}},
+		{"a part of a host", history.Query{Host: "EXAMPLE"}, nil},
 		{"effect", history.Query{Effect: "deny"}, []uint64{4}},
 		{"code", history.Query{Code: "forbidden"}, []uint64{4}},
 		{"kind", history.Query{Kind: "refusal"}, []uint64{4}},

@@ -108,9 +108,14 @@ func (x *Index) conditions(q history.Query) (string, []any) {
 	for _, g := range []struct {
 		column string
 		glob   runtime.Glob
-	}{{"action", q.Action}, {"agent", q.Agent}, {"host", q.Host}} {
+	}{{"action", q.Action}, {"agent", q.Agent}} {
 		condition, pattern := x.words.Glob(g.column, g.glob)
 		add(g.glob != "", condition, pattern)
+	}
+	if q.Host != "" {
+		authority, pattern := x.words.Glob("host", q.Host)
+		host, atPort := x.words.Glob("host", q.AtPort())
+		parts, args = append(parts, "("+authority+" OR "+host+")"), append(args, pattern, atPort)
 	}
 	add(q.Effect != "", "effect = ?", q.Effect)
 	add(q.Code != "", "code = ?", q.Code)
