@@ -61,6 +61,9 @@ func NewPoster(o PosterOptions) (*Poster, error) {
 		DialContext:     (&net.Dialer{Timeout: o.Timeout}).DialContext,
 		TLSClientConfig: o.TLS.Clone(), TLSHandshakeTimeout: o.Timeout,
 		MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
+		// A connection whose other end is gone without a word: without a ping each request would
+		// wait on it in turn.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: o.Timeout / 5, PingTimeout: o.Timeout / 5},
 	}
 	return &Poster{o: o, host: u.Host, client: &http.Client{
 		Transport: transport, Timeout: o.Timeout,
