@@ -6,6 +6,7 @@ import "time"
 // come: sending them again is of no use. Lines 0 means all of them.
 type Refused struct {
 	Lines int
+	Fewer bool // they are too many at once: fewer of them may pass
 	Err   error
 }
 

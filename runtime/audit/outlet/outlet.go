@@ -56,7 +56,7 @@ func (h Health) Said() string {
 
 const (
 	outletBytes = 16 << 20 // that wait for a slow best-effort sink
-	outletBatch = 512      // lines of one write to it
+	outletBatch = 512      // lines of one write to it, at most
 	outletPause = 200 * time.Millisecond
 	outletLong  = 30 * time.Second // the longest pause between tries
 	sinkTimeout = 5 * time.Second  // for one write to a sink
@@ -182,9 +182,9 @@ func (o *Outlet) write(ctx context.Context, slot string, lines [][]byte) (err er
 // drain sends the queue in order until stop, and then what is left, once.
 func (o *Outlet) drain(ctx context.Context) {
 	defer close(o.done)
-	pause := outletPause
+	pause, most := outletPause, outletBatch
 	for {
-		slot, batch := o.batch()
+		slot, batch := o.batch(most)
 		if len(batch) == 0 {
 			select {
 			case <-o.more:
@@ -202,6 +202,12 @@ func (o *Outlet) drain(ctx context.Context) {
 		case err == nil:
 			o.take(len(batch), 0)
 			pause = outletPause
+			if len(batch) == most {
+				most = min(2*most, outletBatch)
+			}
+			continue
+		case errors.As(err, &refused) && refused.Fewer && len(batch) > 1:
+			most = len(batch) / 2
 			continue
 		case errors.As(err, &refused):
 			n := refused.Lines
@@ -220,15 +226,16 @@ func (o *Outlet) drain(ctx context.Context) {
 			return
 		case <-o.after(pause):
 			pause = min(2*pause, outletLong)
+			most = max(1, most/2) // it may need its time for each line
 		}
 	}
 }
 
-// batch is the beginning of the queue, lines of one slot; it stays there until it was taken.
-func (o *Outlet) batch() (slot string, lines [][]byte) {
+// batch is the beginning of the queue, so many lines of one slot at most; it stays there until it was taken.
+func (o *Outlet) batch(most int) (slot string, lines [][]byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, q := range o.queue[:min(len(o.queue), outletBatch)] {
+	for _, q := range o.queue[:min(len(o.queue), most)] {
 		if len(lines) > 0 && q.slot != slot {
 			break
 		}

@@ -103,6 +103,8 @@ func (p *Poster) Post(ctx context.Context, fields http.Header, body []byte) ([]b
 		return nil, fmt.Errorf("post to %s: read the answer: %w", p.host, err)
 	case status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status >= 500:
 		return nil, &outlet.Later{After: retryAfter(answer.Header), Err: fmt.Errorf("post to %s: status %d", p.host, status)}
+	case status == http.StatusRequestEntityTooLarge:
+		return nil, &outlet.Refused{Fewer: true, Err: fmt.Errorf("post to %s: status %d", p.host, status)}
 	default:
 		return nil, &outlet.Refused{Err: fmt.Errorf("post to %s: status %d", p.host, status)}
 	}

@@ -27,6 +27,7 @@ type Options struct {
 type Sink struct {
 	o       Options
 	running chan error // of a write that nobody waits for any more; nil: none
+	text    []byte     // of that one, and what of it is there once it has ended well
 }
 
 var _ outlet.Sink = (*Sink)(nil)
@@ -49,13 +50,21 @@ func (s *Sink) Required() bool { return s.o.Required }
 func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	if s.running != nil {
 		select {
-		case <-s.running:
+		case err := <-s.running:
 			s.running = nil
+			if err != nil {
+				s.text = nil
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	text, done := bytes.Join(lines, nil), make(chan error, 1)
+	if n := s.there(text); n == len(text) {
+		return nil
+	} else if n > 0 {
+		text = text[n:]
+	}
 	go func() {
 		_, err := s.o.Writer.Write(text)
 		done <- err
@@ -64,9 +73,21 @@ func (s *Sink) Write(ctx context.Context, _ string, lines [][]byte) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		s.running = done
+		s.running, s.text = done, text
 		return ctx.Err()
 	}
+}
+
+// there is how much of what comes now a write has brought that ended late. It comes again, in
+// other portions perhaps.
+func (s *Sink) there(text []byte) int {
+	n := min(len(text), len(s.text))
+	if !bytes.Equal(text[:n], s.text[:n]) {
+		s.text = nil
+		return 0
+	}
+	s.text = s.text[n:]
+	return n
 }
 
 // Close implements [outlet.Sink]. The stream stays open.

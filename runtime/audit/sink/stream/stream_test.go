@@ -3,6 +3,7 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -68,5 +69,30 @@ func TestOptions(t *testing.T) {
 		if _, err := stream.New(o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
+	}
+}
+
+// What a write that ended late has brought is not written again, in whichever portions it comes.
+func TestAWriteThatEndedLateIsNotDoneAgain(t *testing.T) {
+	r, w := io.Pipe()
+	s, err := stream.New(stream.Options{Name: "stdout", Writer: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Write(over, "run", [][]byte{[]byte("a\n"), []byte("b\n")}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	go func() { text, _ := io.ReadAll(r); got <- string(text) }()
+	for _, lines := range [][][]byte{{[]byte("a\n")}, {[]byte("b\n"), []byte("c\n")}, {[]byte("a\n")}} {
+		if err := s.Write(t.Context(), "run", lines); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = w.Close()
+	if text := <-got; text != "a\nb\nc\na\n" {
+		t.Errorf("the stream has %q", text)
 	}
 }
