@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 
@@ -24,8 +25,10 @@ func (l *Log) losses() (lines []*line, told func()) {
 		if cause != nil {
 			fields["cause"] = cause.Error()
 		}
-		lines = append(lines, &line{Kind: record.KindEvent, At: now, Body: record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)})
-		done = append(done, func() { o.Told(lost) })
+		body := record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)
+		o.Tells(bytes.Clone(body))
+		lines = append(lines, &line{Kind: record.KindEvent, At: now, Body: body})
+		done = append(done, func() { o.Told(fresh) })
 	}
 	return lines, func() {
 		for _, f := range done {

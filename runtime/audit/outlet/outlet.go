@@ -79,6 +79,7 @@ type Outlet struct {
 	bytes  int
 	lost   uint64
 	told   uint64 // of lost, what a record tells of
+	tells  []byte // stands in the last such record; nil: there is none
 	lacks  int    // lines that a required sink has missed, as its owner says
 	closed bool   // nobody sends what comes now
 	err    error
@@ -118,9 +119,14 @@ func (o *Outlet) Give(slot string, lines [][]byte) error {
 	}
 	o.mu.Lock()
 	if o.closed || len(o.queue)+len(lines) > o.limit || o.bytes+size > outletBytes {
-		o.lost += uint64(len(lines))
+		fresh := false
+		for _, line := range lines {
+			fresh = o.losing(line) || fresh
+		}
 		o.mu.Unlock()
-		o.lossy()
+		if fresh {
+			o.lossy()
+		}
 		return nil
 	}
 	for _, line := range cloneLines(lines) {
@@ -252,18 +258,32 @@ func (o *Outlet) waiting() int {
 
 // take removes lines from the front, so many of them lost.
 func (o *Outlet) take(n, lost int) {
+	fresh := false
 	o.mu.Lock()
-	for _, q := range o.queue[:n] {
+	for i, q := range o.queue[:n] {
 		o.bytes -= len(q.line)
+		if i < lost {
+			fresh = o.losing(q.line) || fresh
+		}
 	}
 	if o.queue = o.queue[n:]; len(o.queue) == 0 {
 		o.queue = nil
 	}
-	o.lost += uint64(lost)
 	o.mu.Unlock()
-	if lost > 0 {
+	if fresh {
 		o.lossy()
 	}
+}
+
+// losing counts one lost line, and reports whether a record is to tell of it. One that tells of
+// losses itself is none: each would bring the next, for ever.
+func (o *Outlet) losing(line []byte) (fresh bool) {
+	o.lost++
+	if len(o.tells) > 0 && bytes.Contains(line, o.tells) {
+		o.told++
+		return false
+	}
+	return true
 }
 
 // Close waits for the queue, so long at most; what is left then is lost, and what is given
@@ -312,10 +332,17 @@ func (o *Outlet) Losses() (lost, fresh uint64, cause error) {
 	return o.lost, o.lost - o.told, o.err
 }
 
-// Told says that a durable record tells of so many lost lines.
+// Tells says what stands in the next record of lost lines, before the outlet is given it.
+func (o *Outlet) Tells(body []byte) {
+	o.mu.Lock()
+	o.tells = body
+	o.mu.Unlock()
+}
+
+// Told says that a durable record tells of so many lost lines more.
 func (o *Outlet) Told(lost uint64) {
 	o.mu.Lock()
-	o.told = lost
+	o.told += lost
 	o.mu.Unlock()
 }
 

@@ -65,3 +65,26 @@ func TestASinkGetsAsManyLinesAsItTakes(t *testing.T) {
 		t.Errorf("of lines that are too long by themselves %d are lost", lost)
 	}
 }
+
+// A record of losses that is lost itself is counted, and no other record tells of it.
+func TestALostRecordOfLossesIsNotToldOf(t *testing.T) {
+	told := make(chan struct{}, 9)
+	p := &place{says: make(chan error)}
+	o := outlet.Open(p, 9, never, func() { told <- struct{}{} })
+	refuse := func(words string) {
+		t.Helper()
+		if err := o.Give("run", lines(words)); err != nil {
+			t.Fatal(err)
+		}
+		p.says <- &outlet.Refused{Err: errFull}
+	}
+	refuse("a")
+	<-told
+	o.Tells([]byte("one-lost"))
+	refuse("[one-lost]")
+	o.Told(1)
+	o.Close(time.Hour)
+	if lost, fresh, _ := o.Losses(); lost != 2 || fresh != 0 || len(told) != 0 {
+		t.Errorf("%d lost, %d of them to be told of", lost, fresh)
+	}
+}
