@@ -76,10 +76,6 @@ func (v *Vault) Export(ctx context.Context, of runtime.Tenant, names []string, b
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := v.tenant(ctx, of)
-	if err != nil {
-		return nil, nil, err
-	}
 	rows, err := v.o.Store.Secrets(ctx, of)
 	if err != nil {
 		return nil, nil, unknowable(err)
@@ -93,6 +89,10 @@ func (v *Vault) Export(ctx context.Context, of runtime.Tenant, names []string, b
 	for _, row := range rows {
 		if len(names) > 0 && !slices.Contains(names, row.Name) {
 			continue
+		}
+		t, err := v.tenantWith(ctx, of, row.KeyVersion)
+		if err != nil {
+			return nil, nil, err
 		}
 		one, err := t.export(row)
 		if err != nil {
@@ -285,15 +285,15 @@ func RefuseChanges(changes []Change) error {
 
 // plan compares an export with what is stored, and seals what is to be stored.
 func (v *Vault) plan(ctx context.Context, of runtime.Tenant, e *Export) (changes []Change, rows []Sealed, err error) {
-	t, err := v.tenant(ctx, of)
-	if err != nil {
-		return nil, nil, err
-	}
 	changes = []Change{}
 	for _, one := range e.secrets {
 		stored, found, err := v.o.Store.Secret(ctx, of, one.Name)
 		if err != nil {
 			return nil, nil, unknowable(err)
+		}
+		t, err := v.tenantWith(ctx, of, stored.KeyVersion)
+		if err != nil {
+			return nil, nil, err
 		}
 		row := Sealed{Tenant: of, Name: one.Name, Version: stored.Version + 1, Authorities: one.Authorities}
 		if one.Expires != nil {

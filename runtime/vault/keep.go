@@ -86,13 +86,13 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 func (v *Vault) next(ctx context.Context, of runtime.Tenant, name string, change func(t *tenant, stored Sealed, found bool) (Sealed, error)) (int, error) {
 	defer v.Forget()
 	for range attempts {
-		t, err := v.tenant(ctx, of)
-		if err != nil {
-			return 0, err
-		}
 		stored, found, err := v.o.Store.Secret(ctx, of, name)
 		if err != nil {
 			return 0, unknowable(err)
+		}
+		t, err := v.tenantWith(ctx, of, stored.KeyVersion)
+		if err != nil {
+			return 0, err
 		}
 		row, err := change(t, stored, found)
 		if err != nil {

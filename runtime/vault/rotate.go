@@ -37,11 +37,15 @@ func (v *Vault) tenantRotation(ctx context.Context, name runtime.Tenant) (Tenant
 	if k == nil {
 		return TenantRotation{}, v.locked()
 	}
+	r := TenantRotation{Check: k.check}
+	var err error
+	if r.Rows, err = v.o.Store.Secrets(ctx, name); err != nil { // before the keys that they are under
+		return r, unknowable(err)
+	}
 	old, err := v.openTenant(ctx, k, name)
 	if err != nil {
-		return TenantRotation{}, err
+		return r, err
 	}
-	r := TenantRotation{Check: k.check}
 	if r.Key, err = v.randomKey(k, name, len(old.versions)+1); err != nil {
 		return r, err
 	}
@@ -53,9 +57,6 @@ func (v *Vault) tenantRotation(ctx context.Context, name runtime.Tenant) (Tenant
 	clear(key)
 	if err != nil {
 		return r, err
-	}
-	if r.Rows, err = v.o.Store.Secrets(ctx, name); err != nil {
-		return r, unknowable(err)
 	}
 	for i := range r.Rows {
 		if err := next.adopt(old, &r.Rows[i]); err != nil {
