@@ -99,6 +99,9 @@ func (v *Vault) RotateMaster(ctx context.Context, wrapper KeyWrapper) (int, erro
 	if err != nil {
 		return 0, err
 	}
+	if v.Uses(next) {
+		return 0, invalid("give another one as KIMBAP_MASTER_KEY_NEXT, 64 hex digits as openssl rand -hex 32 prints", "the key that should follow is the master key that is in force, so nothing was changed")
+	}
 	for range attempts {
 		r, err := v.masterRotation(ctx, k, n)
 		if err != nil {
