@@ -18,6 +18,9 @@ import (
 // tailInterval is how often a following reader looks for more.
 const tailInterval = 250 * time.Millisecond
 
+// looks is how often a reader looks for a segment that goes away.
+const looks = 8
+
 // slotReader reads the records of one slot across its segments, also while
 // they are written. At the end of what is there, next returns io.EOF and can be
 // called again later.
@@ -87,7 +90,11 @@ func (s *slotReader) turn() error {
 			return nil
 		}
 		s.close()
-		return s.openSegment(numbers[after])
+		err := s.openSegment(numbers[after])
+		if errors.Is(err, os.ErrNotExist) { // retention was faster: what is there now is opened next
+			return nil
+		}
+		return err
 	}
 	if _, err := s.again(); err != nil {
 		return err
@@ -110,8 +117,18 @@ func (s *slotReader) again() (bool, error) {
 	return err == nil, nil
 }
 
-// advance opens the segment that holds the first wanted record.
-func (s *slotReader) advance() error {
+// advance opens the segment that holds the first wanted record. Retention may remove some
+// between the look at the folder and the file: then it looks again.
+func (s *slotReader) advance() (err error) {
+	for range looks {
+		if err = s.find(); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	return err
+}
+
+func (s *slotReader) find() error {
 	numbers, err := segment.List(s.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(numbers) == 0 {
 		return io.EOF

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -162,6 +163,8 @@ func (s *Sink) rotate() error {
 	if err != nil {
 		return err
 	}
+	// After the clock was set back the newest has the oldest name. It stays all the same.
+	old = append(slices.DeleteFunc(old, func(file string) bool { return file == filepath.Clean(name) }), name)
 	for _, file := range old[:max(0, len(old)-s.o.Keep)] {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err

@@ -248,3 +248,21 @@ func TestOptions(t *testing.T) {
 		t.Errorf("Write after Close: %v", err)
 	}
 }
+
+// The file that was just full is the last one to go, whatever the clock says.
+func TestAClockThatWasSetBackCostsNoNewFile(t *testing.T) {
+	path, now := filepath.Join(t.TempDir(), "audit.jsonl"), time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	s := sink(t, file.Options{Path: path, MaxSize: 10, Keep: 2, Clock: func() time.Time { return now }})
+	for i := range 4 {
+		if err := s.Write(t.Context(), "", [][]byte{fmt.Appendf(nil, "line %d\n", i)}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Second)
+		if i == 2 {
+			now = now.Add(-time.Hour)
+		}
+	}
+	if data, err := os.ReadFile(path + ".20260101T230003.000000000Z"); err != nil || string(data) != "line 2\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

@@ -120,19 +120,20 @@ func (s *Sink) Write(ctx context.Context, slot string, lines [][]byte) error {
 	if err != nil {
 		return err
 	}
-	return rejected(answer)
+	return rejected(answer, len(lines))
 }
 
-// rejected reads what a collector took only in part.
-func rejected(answer []byte) error {
+// rejected reads what a collector took only in part of so many lines.
+func rejected(answer []byte, lines int) error {
 	var r exportResponse
 	if len(answer) == 0 || json.Unmarshal(answer, &r) != nil {
 		return nil // the status said that it has them
 	}
-	n, _ := strconv.Atoi(string(bytes.Trim(r.PartialSuccess.Rejected, `"`)))
-	if n <= 0 {
+	n, err := strconv.Atoi(string(bytes.Trim(r.PartialSuccess.Rejected, `"`)))
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n <= 0 {
 		return nil
 	}
+	n = min(n, lines)
 	return &outlet.Refused{Lines: n, Err: fmt.Errorf("the collector rejected %d log records: %.200q", n, r.PartialSuccess.Message)}
 }
 

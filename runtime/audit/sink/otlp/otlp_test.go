@@ -3,6 +3,7 @@ package otlp_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -164,5 +165,29 @@ func TestWhatACollectorRejectsIsLost(t *testing.T) {
 	}
 	if _, err := otlp.New(nil, time.Now, false); err == nil {
 		t.Error("no poster")
+	}
+}
+
+// A collector that says it has rejected more than it was sent has rejected all of it.
+func TestNoMoreIsLostThanWasSent(t *testing.T) {
+	for said, want := range map[string]uint64{`"99999999999999999999"`: 1, `7`: 1, `"x"`: 0, `"-1"`: 0} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"partialSuccess":{"rejectedLogRecords":%s}}`, said)
+		}))
+		t.Cleanup(srv.Close)
+		p, err := sink.NewPoster(sink.PosterOptions{URL: srv.URL + "/v1/logs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := otlp.New(p, time.Now, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := outlet.Open(s, 10, time.After, func() {})
+		_ = o.Give("proxy", [][]byte{[]byte("{}\n")})
+		o.Close(time.Minute)
+		if lost, _, _ := o.Losses(); lost != want {
+			t.Errorf("%s: %d lost, want %d", said, lost, want)
+		}
 	}
 }

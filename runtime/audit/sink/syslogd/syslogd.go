@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/outlet"
@@ -119,7 +120,9 @@ func (s *Sink) send(slot string, lines [][]byte) error {
 			long++
 			continue
 		}
-		if _, err := s.conn.Write(message); err != nil {
+		if _, err := s.conn.Write(message); errors.Is(err, syscall.EMSGSIZE) {
+			long++ // it would come again and again, with all behind it
+		} else if err != nil {
 			return err
 		}
 	}
