@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/kimbap-run/kimbap/internal/outfit"
 )
 
 // covers are the folders and files that a program of a run must not see: the home, the trail,
@@ -30,6 +32,16 @@ func (a *App) covers(home string) []string {
 		}
 	}
 	return out
+}
+
+// withhold keeps what secrets were read from by a handle of the shell's from a program of a run.
+func (a *App) withhold() error {
+	for _, file := range a.config.Current().SecretFiles() {
+		if err := outfit.Withhold(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // warnRules says which rules a program of a run could rewrite, and what else decides: it is of

@@ -33,6 +33,9 @@ func (m *Machine) RunBare(ctx context.Context, o BareOptions) (int, error) {
 	if err := keepable(o.TokenFile); o.Isolate && err != nil {
 		return 0, err
 	}
+	if err := outfit.Withhold(o.TokenFile); o.Isolate && err != nil {
+		return 0, err
+	}
 	at, err := remoteURL(o.URL)
 	if err != nil {
 		return 0, err

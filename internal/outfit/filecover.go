@@ -7,6 +7,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/system"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // FileCover is what a program of a run does not see of a file with a secret.
@@ -19,7 +20,7 @@ type FileCover struct {
 // CoverOf says what is to be covered of a file, beside a home. A cover over a file is gone when
 // another file takes the name; one over the folder stays. So the folder is covered where the
 // file has one of its own, and for a link that of what it leads to as well. What is open already
-// is covered by the name that its file has: in the process that covers, the handle is another.
+// is covered by the name that its file has, and its handle is for [Withhold].
 func (e Environment) CoverOf(file, homeDir string) FileCover {
 	c := FileCover{File: file, Whole: true}
 	if IsHandle(file) && !Reread(file) {
@@ -49,6 +50,21 @@ func (e Environment) CoverOf(file, homeDir string) FileCover {
 		c.Paths = append(c.Paths, path)
 	}
 	return c
+}
+
+// Withhold keeps a file with a secret, once that is read, from the programs of a run that would
+// have it open too: no cover keeps them from what the shell has opened. It refuses one that is
+// their input or output. Of a pipe nothing is left to read.
+func Withhold(file string) error {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || system.NotInherited(info) {
+		return nil //nolint:nilerr // it was read, and is gone
+	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput,
+		Msg:  file + " is a file that the program would have as its input or output: it could read the secret",
+		Hint: "name the file itself, as in /run/secrets/key, or send the secret through a pipe",
+	}
 }
 
 // IsHandle reports whether a path stands for a file that is open already: /dev/stdin, or
