@@ -182,6 +182,7 @@ func newCoverCommand(c *cli) *cobra.Command {
 	cmd.Flags().StringArrayVar(&covering.Folders, "cover", nil, "folder to hide")
 	cmd.Flags().IntVar(&covering.UID, "uid", 0, "the caller's user id")
 	cmd.Flags().IntVar(&covering.GID, "gid", 0, "the caller's group id")
+	cmd.Flags().IntVar(&covering.Report, "report", 3, "number of the file to report to")
 	cmd.Flags().BoolVar(&covering.Room, "room", false, "into a network of its own")
 	return cmd
 }

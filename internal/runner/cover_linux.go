@@ -15,16 +15,14 @@ import (
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
 )
 
-// reportFD is where the covering process says in one line how it went: started,
-// or noStart, noCover or notNow and why. roomFD is where it hands out the sockets of an
-// isolated network.
+// What the covering process says in one line, of how it went: started, or one of the others
+// and why.
 const (
-	reportFD = 3
-	roomFD   = 4
-	started  = "ok"
-	noStart  = "start: "
-	noCover  = "cover: "
-	notNow   = "not now: "
+	started = "ok"
+	noStart = "start: "
+	noEntry = "enter: "
+	noCover = "cover: "
+	notNow  = "not now: "
 )
 
 // covered starts the program with folders hidden from it, in three steps that
@@ -39,7 +37,8 @@ func covered(o Options, program func() *exec.Cmd) (int, error) {
 		return 0, err
 	}
 	defer read.Close()
-	outer, err := covering(o, program(), write)
+	outer, copies, err := covering(o, program(), write)
+	defer closeAll(copies)
 	if err != nil {
 		write.Close()
 		return 0, &cannotCover{err.Error(), errors.Is(err, errNoMaps)}
@@ -135,36 +134,40 @@ func none(kind string) bool {
 	return err == nil && strings.TrimSpace(string(most)) == "0"
 }
 
-// covering prepares the covering process, for the program that it shall start.
-func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
-	argv := append([]string{}, o.Self[1:]...)
-	argv = append(argv, "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
+// covering prepares the covering process, for the program that it shall start. The copies are
+// to be closed once it runs.
+func covering(o Options, inner *exec.Cmd, report *os.File) (outer *exec.Cmd, copies []*os.File, err error) {
+	outer = exec.Command(o.Self[0], o.Self[1:]...)
+	number, copies, err := handOver(outer, report)
+	if err != nil {
+		return nil, nil, err
+	}
+	argv := append(outer.Args, "--report", strconv.Itoa(number), "--uid", strconv.Itoa(os.Getuid()), "--gid", strconv.Itoa(os.Getgid()))
 	for _, folder := range o.Cover {
 		known, err := identified(folder)
 		if err != nil {
-			return nil, err
+			return nil, copies, err
 		}
 		argv = append(argv, "--cover", known)
 	}
 	if o.Isolate != nil {
 		if err := o.Isolate.furnish(inner.Env, o.UserDir); err != nil {
-			return nil, err
+			return nil, copies, err
 		}
 		argv = append(argv, "--room")
 	}
-	outer := exec.Command(o.Self[0], append(append(argv, "--"), inner.Args...)...)
+	outer.Args = append(append(argv, "--"), inner.Args...)
 	outer.Args[0] = "kimbap" // what a person sees in a process list, rather than "exe"
 	outer.Env, outer.Dir = inner.Env, inner.Dir
 	outer.Stdin, outer.Stdout, outer.Stderr = inner.Stdin, inner.Stdout, inner.Stderr
-	outer.ExtraFiles = []*os.File{report}
 	outer.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		Pdeathsig:  syscall.SIGKILL, // no program without its proxy
 	}
 	if err := mapIDs(outer.SysProcAttr, ids{os.Getuid(), os.Getgid()}, ids{0, 0}, os.Getuid() == 0); err != nil {
-		return nil, err
+		return nil, copies, err
 	}
-	return outer, nil
+	return outer, copies, nil
 }
 
 // Covered is the covering process: it runs inside the first namespaces, hides
@@ -173,8 +176,8 @@ func covering(o Options, inner *exec.Cmd, report *os.File) (*exec.Cmd, error) {
 // its exit code. What goes wrong before that is reported to the caller, who says
 // it.
 func Covered(c Covering) (int, error) {
-	report := os.NewFile(reportFD, "report")
-	syscall.CloseOnExec(reportFD)
+	report := os.NewFile(uintptr(c.Report), "report")
+	syscall.CloseOnExec(c.Report)
 	fail := func(what string, err error) (int, error) {
 		if _, unheard := fmt.Fprintf(report, "%s%v\n", what, err); unheard != nil {
 			return 0, err
@@ -195,7 +198,7 @@ func Covered(c Covering) (int, error) {
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process
 	defer goruntime.UnlockOSThread()
 	if c.Room {
-		if err := isolated(); err != nil {
+		if err := isolated(c.Report + 1); err != nil {
 			return cannot(err)
 		}
 	} else {

@@ -28,7 +28,8 @@ type Isolation struct {
 // Covering is what the covering process is told.
 type Covering struct {
 	Folders []string // to hide, each with what tells it from others
-	Room    bool     // into a network of its own, which it is told of on its connection
+	Report  int      // the number of the file to which it says how it went
+	Room    bool     // into a network of its own, which it is told of on its connection: the next file
 	Command []string
 	Env     []string
 	UID     int // the caller's

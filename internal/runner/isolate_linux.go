@@ -58,12 +58,12 @@ func (j *jail) close() {
 	j.theirs.Close()
 }
 
-// isolated furnishes the network of the covering process, waits until it is
-// served, and confines what this thread starts.
-func isolated() error {
-	out := os.NewFile(roomFD, "room")
+// isolated furnishes the network of the covering process, as it is told on its connection,
+// waits until it is served, and confines what this thread starts.
+func isolated(connection int) error {
+	out := os.NewFile(uintptr(connection), "room")
 	defer out.Close()
-	syscall.CloseOnExec(roomFD)
+	syscall.CloseOnExec(connection)
 	told, err := netns.Told(out)
 	if err != nil {
 		return err

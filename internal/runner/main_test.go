@@ -51,11 +51,12 @@ func cover(args []string) (int, error) {
 		return 0, err
 	}
 	return Covered(Covering{
-		Folders: folders, Room: *room, Command: flags.Args(), UID: *uid, GID: *gid,
+		Folders: folders, Report: *report, Room: *room, Command: flags.Args(), UID: *uid, GID: *gid,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ(),
 	})
 }
 
+	report := flags.Int("report", -1, "")
 // options run a command with nothing that needs a proxy.
 func options(folder string, command []string, say func(string)) Options {
 	o := Options{
