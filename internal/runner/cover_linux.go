@@ -94,6 +94,10 @@ func interruptedWith(outer *exec.Cmd, signals *Signals) error {
 // notStarted is why the covering process started nothing: what it said, or what
 // went wrong on this side.
 func notStarted(o Options, line string, err error) error {
+	var ours *unserved
+	if errors.As(err, &ours) {
+		return ours.error
+	}
 	if why, ok := strings.CutPrefix(line, noStart); ok {
 		return &CannotStart{o.Command[0], errors.New(why)}
 	}

@@ -29,6 +29,13 @@ func (i *Isolation) into(outer *exec.Cmd) (*jail, error) {
 	return &jail{ours: ours, theirs: theirs}, nil
 }
 
+// unserved is why nobody serves the network. The covering process, which is ended for it, knows
+// no more than that.
+type unserved struct{ error }
+
+// Unwrap gives what went wrong.
+func (e *unserved) Unwrap() error { return e.error }
+
 // open takes the room from the covering process, which has started, has it
 // served, and lets the program start. With an error the covering process ends.
 func (j *jail) open(i *Isolation) (err error) {
@@ -45,7 +52,7 @@ func (j *jail) open(i *Isolation) (err error) {
 		return err
 	}
 	if err := i.Serve(j.room); err != nil {
-		return err
+		return &unserved{err}
 	}
 	return netns.Release(j.ours)
 }
