@@ -94,8 +94,8 @@ func (e *cannotCover) Error() string { return "cannot cover: " + e.why }
 
 // Run starts the program, waits for it and returns its exit code: 128 plus the
 // signal's number when a signal ended it, as shells do. Signals of the terminal
-// reach the program by itself; SIGTERM and SIGHUP are passed on. When it returns they
-// end this process again, those of the terminal after [settling].
+// reach the program by itself; SIGTERM and SIGHUP are passed on. Soon after it returns,
+// see [settling], they end this process again.
 func Run(o Options) (int, error) {
 	if err := o.check(); err != nil {
 		return 0, err

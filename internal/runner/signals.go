@@ -30,16 +30,18 @@ func Catch() *Signals {
 	return s
 }
 
-// settling is how long after the program's end INT and QUIT do not end this process yet: the
-// terminal sent them to both, and a busy machine may deliver ours only once the program's end
+// settling is how long after the program's end signals do not end this process yet. The terminal
+// sent INT and QUIT to both, and a busy machine may deliver ours only once the program's end
 // is known. Go would say all its goroutines on QUIT, and either would take the place of the
-// program's own exit code.
+// program's own exit code. HUP comes twice when a terminal closes, from the system and from
+// the shell, and the second would leave the token and the folder of the run behind; so would
+// a TERM for the whole group.
 const settling = time.Second
 
-// Stop lets them end this process again. It may be called again.
+// Stop lets them end this process again, after [settling]. It may be called again.
 func (s *Signals) Stop() {
 	late := make(chan os.Signal, 1)
-	for _, of := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+	for _, of := range ending {
 		if !signal.Ignored(of) {
 			signal.Notify(late, of)
 		}
