@@ -33,7 +33,7 @@ func Mounts() (MountTable, error) {
 	unescaped := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out MountTable
 	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
+		f := strings.Split(line, " ") // other blanks stand in names as they are, of Unicode's and \r
 		if end := slices.Index(f, "-"); end > 4 && end+1 < len(f) {
 			out = append(out, mounted{f[0], f[2], unescaped.Replace(f[3]), unescaped.Replace(f[4]), f[end+1]})
 		}
