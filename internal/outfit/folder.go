@@ -16,7 +16,9 @@ import (
 // Folder holds the files that the clients of one run read. It is this user's alone.
 type Folder struct {
 	Dir    string
+	root   *os.Root // the folder itself, whatever has its name
 	lock   *os.File // held until it is removed
+	whole  *os.File // the folder, locked for systemd-tmpfiles
 	bundle []byte
 }
 
@@ -31,7 +33,11 @@ func (r Run) NewFolder(root []byte, env Environment) (Folder, error) {
 		return Folder{}, hindered(err)
 	}
 	f := Folder{Dir: dir}
-	if f.lock, err = hold(dir); err == nil {
+	if f.root, err = os.OpenRoot(dir); err == nil {
+		f.whole = holdWhole(f.root)
+		f.lock, err = hold(dir)
+	}
+	if err == nil {
 		f.bundle, err = certs.Bundle(env[bundleVar], root)
 	}
 	if err == nil {
@@ -96,8 +102,13 @@ func (f Folder) Settle(place runner.Place) error {
 	return hindered(WriteSettings(place.Settings, place, f.bundle))
 }
 
-// Remove takes the folder away, with what programs have put there.
+// Remove takes the folder away, unless a program has put something else there: that stays, and
+// what has come in its place too.
 func (f Folder) Remove() {
-	_ = f.lock.Close() // before: on Windows what is open cannot go
-	_ = os.RemoveAll(f.Dir)
+	_, _ = f.lock.Close(), f.whole.Close() // before: on Windows what is open cannot go
+	if f.root != nil {
+		removeOurs(f.root, contents)
+		_ = f.root.Close()
+	}
+	_ = os.Remove(f.Dir)
 }

@@ -3,6 +3,7 @@ package outfit
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ const (
 )
 
 // How much of what dead runs have left is looked for at the start of another one, so that
-// it takes no time to notice: names in the folder above, and folders of runs.
+// it takes no time to notice: names in a folder, and folders of runs.
 const (
 	mostNames   = 4096
 	mostFolders = 64
@@ -48,6 +49,20 @@ func hold(dir string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// holdWhole locks the folder itself: by that systemd-tmpfiles knows that what is in it is in use,
+// however old it is (tmpfiles.d(5)). nil where no folder can be locked.
+func holdWhole(root *os.Root) *os.File {
+	f, err := root.Open(".")
+	if err != nil {
+		return nil
+	}
+	if system.TryShare(f) != nil {
+		_ = f.Close()
+		return nil
+	}
+	return f
 }
 
 // sweep removes what dead runs of this user have left in a folder. What goes wrong stays
@@ -103,11 +118,31 @@ func remains(dir string, info fs.FileInfo, now time.Time) {
 			return
 		}
 	}
-	for _, pattern := range left {
-		ours, _ := fs.Glob(root.FS(), pattern)
-		for _, name := range ours {
-			_ = root.Remove(name) // a folder that something else is in stays
+	removeOurs(root, left)
+	_ = os.Remove(dir)
+}
+
+// removeOurs removes what kimbap has put into a folder, by its name. No link leads out of it, and
+// a folder that something else is in stays.
+func removeOurs(root *os.Root, ours []string) {
+	for _, pattern := range ours {
+		folder, _ := path.Split(pattern)
+		for _, name := range namesIn(root, folder) {
+			if of, _ := path.Match(pattern, folder+name); of {
+				_ = root.Remove(folder + name)
+			}
 		}
 	}
-	_ = os.Remove(dir)
+}
+
+// namesIn are the names in a folder below another, "" for that one. A program may have put very
+// many there, or a pipe in its place: neither holds anybody up.
+func namesIn(root *os.Root, folder string) []string {
+	f, err := root.Open(folder + ".") // which only a folder has
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	names, _ := f.Readdirnames(mostNames)
+	return names
 }

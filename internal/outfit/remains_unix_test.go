@@ -3,13 +3,16 @@
 package outfit
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/runner"
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 func put(t *testing.T, path string) string {
@@ -51,6 +54,77 @@ func TestWhatADeadRunLeavesGoesWithTheNext(t *testing.T) {
 	}
 	if !isThere(living.Place().Bundle) || !isThere(filepath.Join(living.Dir, lockFile)) {
 		t.Error("the files of a run that lives are gone")
+	}
+}
+
+// A program can move a folder that is covered from it, by one above, to where that of its run is,
+// and would have it emptied by the end of the run.
+func TestTheEndOfARunRemovesItsOwnFilesAlone(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	f, work := made(t), t.TempDir()
+	put(t, filepath.Join(work, "home/audit/00000001.jsonl"))
+	put(t, filepath.Join(work, "ca.pem"))
+	away := f.Dir + ".away"
+	if err := os.Rename(f.Dir, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(work, f.Dir); err != nil {
+		t.Fatal(err)
+	}
+	own := put(t, filepath.Join(away, "clients/of-the-program"))
+	f.Remove()
+	for _, path := range []string{filepath.Join(f.Dir, "home/audit/00000001.jsonl"), filepath.Join(f.Dir, "ca.pem"), own} {
+		if !isThere(path) {
+			t.Errorf("%s is gone", path)
+		}
+	}
+	for _, name := range []string{"ca.pem", "bundle.pem", lockFile, "clients/trust.jks"} {
+		if isThere(filepath.Join(away, name)) {
+			t.Errorf("%s is left behind", name)
+		}
+	}
+}
+
+// Nobody ever writes into a pipe that has the place of a folder.
+func TestAPipeDoesNotHoldUpTheEndOfARun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, dead := range []bool{false, true} {
+		f := made(t)
+		clients := filepath.Join(f.Dir, "clients")
+		if err := os.RemoveAll(clients); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(clients, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f.Remove(); dead {
+			f = made(t)
+			_ = os.RemoveAll(filepath.Join(f.Dir, "clients"))
+			_ = syscall.Mkfifo(filepath.Join(f.Dir, "clients"), 0o600)
+			_ = f.lock.Close()
+			sweep(filepath.Dir(f.Dir), time.Now())
+		}
+		if isThere(f.Dir) {
+			t.Errorf("dead %v: the folder is left behind", dead)
+		}
+	}
+}
+
+// systemd-tmpfiles removes what is old, unless the folder is locked.
+func TestTheFolderOfARunIsLockedWhileItLives(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	f := made(t)
+	folder, err := os.Open(f.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	if err := system.TryLock(folder); !errors.Is(err, system.ErrTaken) {
+		t.Errorf("of a run that lives: %v", err)
+	}
+	f.Remove()
+	if err := system.TryLock(folder); err != nil {
+		t.Errorf("at its end: %v", err)
 	}
 }
 
