@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func (n *Names) look(q dnsmessage.Question) (dnsmessage.RCode, dnsmessage.Resour
 	switch {
 	case name == localhost || strings.HasSuffix(name, "."+localhost):
 		return dnsmessage.RCodeSuccess, loopback(q.Type)
-	case strings.HasSuffix(name, ".arpa"):
+	case isReverse(name):
 		return n.reverse(name, q.Type)
 	case name == "": // the root has servers, and none to speak to
 		return dnsmessage.RCodeSuccess, nil
@@ -89,6 +90,12 @@ func loopback(kind dnsmessage.Type) dnsmessage.ResourceBody {
 		return &dnsmessage.AAAAResource{AAAA: netip.IPv6Loopback().As16()}
 	}
 	return nil
+}
+
+// isReverse reports whether a name stands for an address. Others of arpa are of hosts, as those
+// of a home's network are (RFC 8375).
+func isReverse(name string) bool {
+	return slices.ContainsFunc([]string{".in-addr.arpa", ".ip6.arpa"}, func(zone string) bool { return strings.HasSuffix("."+name, zone) })
 }
 
 // reverse answers which name an address stands for (RFC 1035, section 3.5).

@@ -63,7 +63,10 @@ func TestEveryNameIsAnsweredHere(t *testing.T) {
 		{"1.0.18.198.in-addr.arpa.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, ""},
 		{"9.9.18.198.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
 		{"8.8.8.8.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
-		{"home.arpa.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+		{"home.arpa.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "198.18.0.3"}, // RFC 8375: a domain of hosts, no reverse one
+		{"git.lab.home.arpa.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "198.18.0.4"},
+		{"in-addr.arpa.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+		{"1.0.0.0.ip6.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
 	} {
 		got := ask(t, n, c.name, c.kind, nil)
 		said := ""
