@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/kimbap-run/kimbap/internal/runner/netns"
-	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // identified names a folder or file so that no other one is taken for it.
@@ -89,33 +87,5 @@ func hide(folders []string) error {
 			return err
 		}
 	}
-	return ownSSHConfig("/etc/ssh/ssh_config.d")
-}
-
-// ownSSHConfig puts copies over the system's ssh settings. Root's files belong
-// to nobody in a namespace that maps one user, and ssh refuses to read them.
-func ownSSHConfig(dir string) error {
-	if mapsRoot() {
-		return nil
-	}
-	contents := map[string][]byte{}
-	for _, file := range system.Files(dir, "", ".conf") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil // not readable for us, so not for ssh either
-		}
-		contents[filepath.Base(file)] = data
-	}
-	if len(contents) == 0 {
-		return nil
-	}
-	if err := unix.Mount("kimbap", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=1m,mode=0755"); err != nil {
-		return fmt.Errorf("cover %s: %w", dir, err)
-	}
-	for name, data := range contents {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	return unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	return ownSSHConfig()
 }
