@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -145,8 +146,8 @@ func places(text string) (top, env int, empty bool, names map[string]bool, err e
 			continue
 		}
 		var have map[string]any
-		if err := json.Unmarshal(value, &have); err != nil {
-			return 0, 0, false, nil, err
+		if json.Unmarshal(value, &have) != nil || have == nil { // null is none either
+			return 0, 0, false, nil, errors.New("its env is no object")
 		}
 		for name := range have {
 			names[name] = true

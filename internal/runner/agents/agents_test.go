@@ -16,6 +16,7 @@ func TestWhatIsNoObjectIsSaid(t *testing.T) {
 	}
 	for have, want := range map[string]string{
 		`[1]`: "it begins with [", `{} {}`: "{ follows it", `{} x`: "invalid character 'x'", `{"env"`: "EOF",
+		`{"env": null, "model": "opus"}`: "its env is no object", `{"env": "A=b"}`: "its env is no object", `{"env": [1]}`: "its env is no object",
 	} {
 		_, _, err := agents.Put(claude, have, []runner.Variable{{Name: "A", Value: "b"}})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "%!") {
