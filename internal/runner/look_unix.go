@@ -4,6 +4,7 @@ package runner
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 )
 
@@ -19,8 +20,7 @@ func look(name string, env []string) (string, error) {
 		if dir == "" { // an empty entry is the current folder
 			dir = "."
 		}
-		path := dir + "/" + name
-		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil { // this user may execute it
 			return path, nil
 		}
 	}

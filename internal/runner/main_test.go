@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		case "_cover":
 			end(cover(os.Args[2:]))
 		case "_run":
+		case "_look":
+			path, err := look(os.Args[3], []string{"PATH=" + os.Args[2]})
+			fmt.Println(path)
+			end(0, err)
 			end(Run(options(os.Args[2], os.Args[3:], func(line string) { fmt.Fprintln(os.Stderr, "said:", line) })))
 		}
 	}
