@@ -10,6 +10,8 @@ package mask
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -115,10 +117,16 @@ func masked(mask func(text string) string, value any) any {
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for name := range v {
-			out[mask(name)] = masked(mask, v[name])
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			shown := mask(name)
+			for n := 2; has(out, shown); n++ { // another name has become the same: nothing of what is sent may be missing
+				shown = fmt.Sprintf("%s (%d)", mask(name), n)
+			}
+			out[shown] = masked(mask, v[name])
 		}
 		return out
 	}
 	return value
 }
+
+func has(members map[string]any, name string) bool { _, is := members[name]; return is }

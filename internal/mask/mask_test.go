@@ -79,6 +79,21 @@ func TestArgumentsAreMaskedInACopy(t *testing.T) {
 	}
 }
 
+// A request may call a member what its name is masked to, beside the one that is masked.
+func TestMaskedNamesStayApart(t *testing.T) {
+	hide, err := mask.Masks{Vault: stored{value: value}, Forms: new(scrub.Cache)}.Of(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		got := mask.Args(hide, runtime.Args{value: "one", "[stored credential]": "two", "[stored credential] (2)": "three"})
+		want := runtime.Args{"[stored credential]": "two", "[stored credential] (2)": "three", "[stored credential] (3)": "one"}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v", got)
+		}
+	}
+}
+
 func TestAVaultThatCannotTellSaysSo(t *testing.T) {
 	locked := errors.New("locked")
 	if _, err := (mask.Masks{Vault: stored{fault: locked}, Forms: new(scrub.Cache)}).Of(t.Context(), "acme"); !errors.Is(err, locked) {
