@@ -213,11 +213,17 @@ func Covered(c Covering) (int, error) {
 	if err := stayOut(); err != nil {
 		return fail(noStart, err)
 	}
-	cmd, err := c.program()
+	cmd, err := c.program(c.Command)
 	if err != nil {
 		return cannot(err)
 	}
-	if err := signals.start(cmd); err != nil {
+	err = signals.start(cmd)
+	if script := asScript(cmd, err); script != nil {
+		if cmd, err = c.program(script); err == nil {
+			err = signals.start(cmd)
+		}
+	}
+	if err != nil {
 		if ofProgram(err) {
 			return fail(noStart, err)
 		}
@@ -230,8 +236,8 @@ func Covered(c Covering) (int, error) {
 
 // program is what the covering process starts, in a user namespace in which it
 // has no power over the others.
-func (c *Covering) program() (*exec.Cmd, error) {
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+func (c *Covering) program(argv []string) (*exec.Cmd, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Env, c.Stdin, c.Stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL,

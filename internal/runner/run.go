@@ -164,7 +164,13 @@ func (o *Options) bare(cmd *exec.Cmd) (int, error) {
 	if o.Stop != nil { // what the program has started may go on, and have its output open
 		cmd.WaitDelay = lastWords
 	}
-	if err := o.Signals.start(cmd); err != nil {
+	err := o.Signals.start(cmd)
+	if script := asScript(cmd, err); script != nil {
+		again := command(*o, script, cmd.Env)
+		again.WaitDelay, cmd = cmd.WaitDelay, again
+		err = o.Signals.start(cmd)
+	}
+	if err != nil {
 		var interrupted *Interrupted
 		if errors.As(err, &interrupted) {
 			return 0, err

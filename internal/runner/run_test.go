@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
 )
@@ -50,6 +51,23 @@ func TestRunLooksWhereAShellDoes(t *testing.T) {
 	for path, want := range map[string]string{first + ":" + second: "second\n", first + "::" + second: "here\n"} {
 		if r := run(t, "-", func(o *Options) { o.Env = []string{"PATH=" + path} }, "tool"); r.out != want {
 			t.Errorf("PATH=%s: %q, %v", path, r.out, r.err)
+		}
+	}
+}
+
+// A text without #! is a script of sh's, as for shells, env and nohup.
+func TestAScriptThatNamesNoShellIsOneOfSh(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "script"), "echo \"$0\" \"$1\"; exit 5\n", 0o755)
+	covers := []string{"-"}
+	if goruntime.GOOS == "linux" {
+		covers = append(covers, dir+"/covered")
+		write(t, dir+"/covered/file", "", 0o600)
+	}
+	for _, cover := range covers {
+		r := run(t, cover, func(o *Options) { o.Env = []string{"PATH=" + dir} }, "script", "a b")
+		if r.err != nil || r.code != 5 || r.out != dir+"/script a b\n" {
+			t.Errorf("cover %s: %d, %v, %q", cover, r.code, r.err, r.out)
 		}
 	}
 }
