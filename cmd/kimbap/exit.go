@@ -178,7 +178,7 @@ func (c *cli) report(err error) int {
 		case 127: // as a shell's
 			f.why, f.fix = "nothing in PATH has this name", "check the name, or give the program's path"
 		case 126:
-			f.why, f.fix = "it is there, and the system does not start it", "give a program that you may execute"
+			f.why, f.fix = notStarted(err)
 		case exitOther:
 			f.why, f.fix = string(runtime.CodeInternal), "kimbap doctor"
 		}
@@ -209,6 +209,16 @@ func (c *cli) report(err error) int {
 		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
 	}
 	return f.exit
+}
+
+// notStarted is the cause and the fix of a program that did not start, where it is not the
+// program that is at fault the fix alone.
+func notStarted(err error) (why, fix string) {
+	var e interface{ Fix() string }
+	if errors.As(err, &e) && e.Fix() != "" {
+		return "", e.Fix()
+	}
+	return "it is there, and the system does not start it", "give a program that you may execute"
 }
 
 // makeRoom is the fix of an error that is of a full disk, else "": neither kimbap nor the file

@@ -99,7 +99,10 @@ func notStarted(o Options, line string, err error) error {
 		return ours.error
 	}
 	if why, ok := strings.CutPrefix(line, noStart); ok {
-		return &CannotStart{o.Command[0], errors.New(why)}
+		return &CannotStart{Program: o.Command[0], Err: errors.New(why)}
+	}
+	if why, ok := strings.CutPrefix(line, noEntry); ok {
+		return &CannotStart{o.Command[0], errors.New(why), "cd to another folder, and start it there"}
 	}
 	if why, ok := strings.CutPrefix(line, noCover); ok {
 		return &cannotCover{why, true}
@@ -211,7 +214,7 @@ func Covered(c Covering) (int, error) {
 		_ = netns.Mute()
 	}
 	if err := stayOut(); err != nil {
-		return fail(noStart, err)
+		return fail(noEntry, err)
 	}
 	cmd, err := c.program(c.Command)
 	if err != nil {
@@ -249,10 +252,16 @@ func (c *Covering) program(argv []string) (*exec.Cmd, error) {
 // that is covered afterwards still stands in what is below the cover.
 func stayOut() error {
 	here, err := os.Getwd()
+	if errors.Is(err, syscall.EACCES) { // of a folder that cannot be entered the kernel knows the path
+		here, err = syscall.Getwd()
+	}
 	if err != nil {
 		return fmt.Errorf("the working folder has no path: %w", err)
 	}
 	if err := os.Chdir(here); err != nil {
+		if errors.Is(err, syscall.EACCES) {
+			return fmt.Errorf("the working folder %s cannot be entered from here: %w", here, syscall.EACCES)
+		}
 		return fmt.Errorf("the working folder is covered: %w", err)
 	}
 	return nil

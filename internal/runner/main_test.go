@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,11 +28,11 @@ func TestMain(m *testing.M) {
 			end(cover(os.Args[4:]))
 		case "_cover":
 			end(cover(os.Args[2:]))
-		case "_run":
 		case "_look":
 			path, err := look(os.Args[3], []string{"PATH=" + os.Args[2]})
 			fmt.Println(path)
 			end(0, err)
+		case "_run":
 			end(Run(options(os.Args[2], os.Args[3:], func(line string) { fmt.Fprintln(os.Stderr, "said:", line) })))
 		}
 	}
@@ -41,6 +42,10 @@ func TestMain(m *testing.M) {
 func end(code int, err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "failed:", err)
+		var cannot *CannotStart
+		if errors.As(err, &cannot) && cannot.Fix() != "" {
+			fmt.Fprintln(os.Stderr, "fix:", cannot.Fix())
+		}
 		code = 1
 	}
 	os.Exit(code)
@@ -51,6 +56,7 @@ func cover(args []string) (int, error) {
 	flags := flag.NewFlagSet("_cover", flag.ContinueOnError)
 	flags.Func("cover", "", func(folder string) error { folders = append(folders, folder); return nil })
 	uid, gid, room := flags.Int("uid", -1, ""), flags.Int("gid", -1, ""), flags.Bool("room", false, "")
+	report := flags.Int("report", -1, "")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -60,7 +66,6 @@ func cover(args []string) (int, error) {
 	})
 }
 
-	report := flags.Int("report", -1, "")
 // options run a command with nothing that needs a proxy.
 func options(folder string, command []string, say func(string)) Options {
 	o := Options{

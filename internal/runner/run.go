@@ -73,10 +73,14 @@ func (e *NotFound) ExitCode() int { return 127 }
 type CannotStart struct {
 	Program string
 	Err     error
+	fix     string
 }
 
 // Error implements error.
 func (e *CannotStart) Error() string { return fmt.Sprintf("cannot start %s: %v", e.Program, e.Err) }
+
+// Fix is what helps, "" where that is another program.
+func (e *CannotStart) Fix() string { return e.fix }
 
 // Unwrap gives what the system said.
 func (e *CannotStart) Unwrap() error { return e.Err }
@@ -175,7 +179,7 @@ func (o *Options) bare(cmd *exec.Cmd) (int, error) {
 		if errors.As(err, &interrupted) {
 			return 0, err
 		}
-		return 0, &CannotStart{o.Command[0], err}
+		return 0, &CannotStart{Program: o.Command[0], Err: err}
 	}
 	ended := make(chan struct{})
 	defer close(ended)
