@@ -200,6 +200,9 @@ func Covered(c Covering) (int, error) {
 	if err := hide(c.Folders); err != nil {
 		return cannot(err)
 	}
+	if err := keepFolders(); err != nil {
+		return cannot(err)
+	}
 	signals := Catch()
 	defer signals.Stop()
 	goruntime.LockOSThread() // Pdeathsig follows the thread that started the process

@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"os/exec"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,6 +32,35 @@ func handOver(cmd *exec.Cmd, file *os.File) (number int, copies []*os.File, err 
 func inherited(number int) bool {
 	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
 	return err == nil && flags&unix.FD_CLOEXEC == 0
+}
+
+// keepFolders keeps folders that were opened before the covers were there from the program: they
+// lead to what is below. Who has one as its input has nothing instead.
+func keepFolders() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		var info unix.Stat_t
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || unix.Fstat(fd, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue
+		}
+		if unix.CloseOnExec(fd); fd >= firstFile {
+			continue
+		}
+		none, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		err = unix.Dup3(none, fd, 0)
+		_ = unix.Close(none)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func closeAll(files []*os.File) {

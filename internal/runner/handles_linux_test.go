@@ -35,3 +35,27 @@ func TestACoverLeavesWhatIsOpenAtItsNumber(t *testing.T) {
 		}
 	})
 }
+
+// A folder that was opened before the covers are there leads to what is below them.
+func TestAnOpenFolderLeadsBelowNoCover(t *testing.T) {
+	eachUser(t, func(t *testing.T) {
+		folder := secretFolder(t)
+		above, err := os.Open(filepath.Dir(folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer above.Close()
+		for number, as := range map[int]func(cmd *exec.Cmd){
+			0: func(cmd *exec.Cmd) { cmd.Stdin = above },
+			4: func(cmd *exec.Cmd) { cmd.ExtraFiles = []*os.File{nil, above} },
+		} {
+			for _, cover := range []string{"-", folder} {
+				cmd := exec.Command("/proc/self/exe", "_run", cover, "cat", fmt.Sprintf("/proc/self/fd/%d/covered/file", number))
+				as(cmd)
+				if out, _ := cmd.Output(); (string(out) == hidden) != (cover == "-") {
+					t.Errorf("cover %s, as file %d: the program got %q", cover, number, out)
+				}
+			}
+		}
+	})
+}
