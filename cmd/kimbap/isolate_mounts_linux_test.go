@@ -44,15 +44,17 @@ func TestIsolationHoldsWhatShowsTwice(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(media, "file"), nil, 0o666))
 		check(t, os.Chmod(filepath.Join(media, "file"), 0o666))
 		const mounts = `cd "$1" && mount --bind "$2" files && mount --rbind /run run && mount --bind /run/kimbap-test part &&
-			mount -t proc proc proc && mount --bind /proc/sys/kernel part-of-proc && mount --rbind /dev dev || exit 9
+			mount -t proc proc proc && mount --bind /proc/sys/kernel part-of-proc &&
+			mknod -m 666 any c 1 3 && mount --bind any /dev/kmsg && mount --rbind /dev dev && rm any || exit 9
 			id=$3; shift 3; cd "$HOME"; exec setpriv --reuid "$id" --regid "$id" --clear-groups "$@"`
 		at := func(rest ...string) string { return filepath.Join(append([]string{second}, rest...)...) }
 		kept := at("run/media", filepath.Base(b.folder), "mixed")
 		ways := []string{
 			at("files/only/socket"), at("files/socket"), at("run/kimbap-test/socket"), at("part/socket"), filepath.Join(kept, "socket"),
+			"/dev/kmsg", at("dev/kmsg"),
 		}
 		if j.uid == 0 {
-			ways = append(ways, at("proc/sys/kernel/core_pattern"), at("part-of-proc/core_pattern"), at("dev/kmsg"))
+			ways = append(ways, at("proc/sys/kernel/core_pattern"), at("part-of-proc/core_pattern"))
 		}
 		needed := []string{filepath.Join(media, "file"), filepath.Join(kept, "file"), at("dev/null")}
 		tries := append(append([]string{"/usr/bin/python3", "-c", reach}, ways...), needed...)

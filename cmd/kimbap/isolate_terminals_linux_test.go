@@ -64,5 +64,10 @@ func TestIsolationKeepsTheNameOfATerminal(t *testing.T) {
 		if out, err := cmd.Output(); err != nil || string(out) != console+"\n" {
 			t.Errorf("%q, %v", out, err)
 		}
+		cmd = exec.Command("unshare", append([]string{"-m", "sh", "-c", start, "sh", name, "/dev/console", strconv.Itoa(j.uid)}, j.run("--isolate", "tty")...)...)
+		cmd.Env = append(j.by, "HOME="+j.user)
+		if out, err := cmd.Output(); err != nil || string(out) != "/dev/console\n" {
+			t.Errorf("of a container: %q, %v", out, err)
+		}
 	})
 }

@@ -52,6 +52,9 @@ func Furnish(f Furniture, to *os.File) error {
 			return err
 		}
 	}
+	if err := mounts.fewDevices(); err != nil {
+		return err
+	}
 	if err := nameFiles(); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 // keepRootOut takes away what only root could leave by. In a namespace that
 // knows all users, root's files are root's: the kernel's settings, of which some
-// name a program that it starts outside, and the devices.
+// name a program that it starts outside.
 func (m MountTable) keepRootOut() error {
 	paths := []string{"/proc/sys", "/sys"}
 	for _, s := range append(m.ofKinds("/sys", "proc"), m.ofKinds("/", settings...)...) {
@@ -32,7 +32,7 @@ func (m MountTable) keepRootOut() error {
 		}
 		frozen = append(frozen, path)
 	}
-	return m.fewDevices()
+	return nil
 }
 
 // settings are the file systems of the kernel, beside /proc.
@@ -90,11 +90,11 @@ func (m MountTable) fewDevices() error {
 	if err != nil {
 		return err
 	}
-	before := handle(old) + "/"
+	before, own := handle(old)+"/", ownTerminalNames()
 	if err := mount("kimbap", devFolder, "tmpfs", still|unix.MS_NOEXEC, "size=64k,mode=0755"); err != nil {
 		return err
 	}
-	for _, pattern := range devices {
+	for _, pattern := range append(own, devices...) {
 		found, err := filepath.Glob(before + pattern)
 		if err != nil {
 			return err
@@ -116,6 +116,21 @@ func (m MountTable) fewDevices() error {
 		}
 	}
 	return nil
+}
+
+// ownTerminalNames are the names in /dev of terminals among input and output, as /dev/console of
+// a container and /dev/tty1: programs look for them by those.
+func ownTerminalNames() (names []string) {
+	for fd := range 3 {
+		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		if err != nil || filepath.Dir(name) != devFolder || slices.Contains(names, filepath.Base(name)) {
+			continue
+		}
+		if _, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil && !slices.Contains(devices, filepath.Base(name)) {
+			names = append(names, filepath.Base(name))
+		}
+	}
+	return names
 }
 
 // fewDevicesAt does the same at another place, which may show one device alone.
