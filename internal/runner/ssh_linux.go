@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -76,9 +77,9 @@ func includedIn(file string, found map[string][]byte) {
 			if !filepath.IsAbs(pattern) {
 				pattern = filepath.Join(filepath.Dir(sshConfig), pattern)
 			}
-			paths, _ := filepath.Glob(pattern)
+			paths, _ := fs.Glob(os.DirFS("/"), filepath.Clean(pattern)[1:])
 			for _, path := range paths {
-				include(path, found)
+				include("/"+path, found)
 			}
 		}
 	}
