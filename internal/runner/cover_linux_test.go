@@ -166,7 +166,7 @@ func TestNoProgramEscapesItsCover(t *testing.T) {
 // Where a cover is refused the program still runs, after one line that says so.
 func TestRunWithoutNamespaces(t *testing.T) {
 	for name, self := range map[string][]string{
-		"refused":  {"sh", "-c", "echo 'cover: no mounts here' >&3"},
+		"refused":  {"sh", "-c", "echo 'cover: no mounts here' >&$1"},
 		"no clone": {"/no/such/program"},
 	} {
 		folder := secretFolder(t)
@@ -185,7 +185,7 @@ func TestOnlyACoverThatHoldsIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		self []string
 		want int
-	}{"covered": {nil, 1}, "refused": {[]string{"sh", "-c", "echo 'cover: no mounts here' >&3"}, 0}, "failed": {[]string{"false"}, 0}} {
+	}{"covered": {nil, 1}, "refused": {[]string{"sh", "-c", "echo 'cover: no mounts here' >&$1"}, 0}, "failed": {[]string{"false"}, 0}} {
 		told := 0
 		r := run(t, secretFolder(t), func(o *Options) {
 			o.Covered = func() { told++ }
@@ -209,7 +209,7 @@ func TestNothingRunsBesideACoverThatFailed(t *testing.T) {
 	for name, self := range map[string][]string{
 		"died":      {"false"},
 		"was ended": {"sh", "-c", "kill -KILL $$"},
-		"none left": {"sh", "-c", "echo 'not now: no space left on device' >&3"},
+		"none left": {"sh", "-c", "echo 'not now: no space left on device' >&$1"},
 	} {
 		folder := secretFolder(t)
 		r := run(t, folder, func(o *Options) { o.Self = self }, "sh", "-c", "echo ran; exit 3")
