@@ -2,6 +2,7 @@ package http2
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -105,13 +106,18 @@ func (c *conn) hear() {
 // expire ends a read or a write that has waited for the client since before latest. The
 // caller holds mu.
 func (st *Stream) expire(latest time.Time) {
-	if st.c.window > 0 && st.reading.over(latest, st.c.took) {
+	if st.c.window > 0 && !st.talks() && st.reading.over(latest, st.c.took) {
 		st.tooLate()
 	}
 	if st.sending.over(latest, st.c.took) {
 		st.reset(http2.ErrCodeCancel, fmt.Errorf("http2: the client took nothing: %w", os.ErrDeadlineExceeded))
 	}
 }
+
+// talks reports whether the client may pause in its body for as long as it likes: its answer
+// has begun and is no refusal, as in a call of gRPC that talks both ways, whose client may only
+// listen. How long that may rest is for whoever answers. The caller holds mu.
+func (st *Stream) talks() bool { return st.status != 0 && st.status < http.StatusMultipleChoices }
 
 // tooLate ends the reading of the body. The caller holds mu.
 func (st *Stream) tooLate() {
