@@ -87,9 +87,11 @@ type holding struct {
 type arriving interface{ by(end time.Time) }
 
 // room is [runtime.Raw]'s Room: it takes room for n bytes, waiting for it, and
-// gives the body its time to arrive in; with less than before it gives back.
+// gives the body its time to arrive in; with less than before it gives back, as the
+// body is there.
 func (h *holding) room(n int64) error {
 	if n <= h.taken {
+		h.body.by(time.Time{})
 		h.of.bodies.Shrink(h.owner, h.taken, n)
 		h.taken = n
 		return nil

@@ -77,3 +77,25 @@ func TestABodyThatDoesNotComeIsATimeout(t *testing.T) {
 		})
 	}
 }
+
+// times is a body that notes the times it is given to be there in.
+type times struct{ given []time.Time }
+
+func (b *times) by(end time.Time) { b.given = append(b.given, end) }
+
+// A body that is there has no time any more: its clock would keep what it belongs to, the head
+// and the stream of a request of HTTP/2, in memory until it rings.
+func TestABodyThatIsThereHasNoTime(t *testing.T) {
+	for length, chunked := range map[int64]bool{5: false, -1: true} {
+		b := &times{}
+		h := &holding{of: newAdmission(Limits{}.withDefaults()), done: t.Context(), owner: "a", body: b}
+		raw := &runtime.Raw{Body: strings.NewReader("whole"), ContentLength: length, Room: h.room}
+		if text, err := raw.Buffer(100); err != nil || string(text) != "whole" {
+			t.Fatal(string(text), err)
+		}
+		if len(b.given) != 2 || b.given[0].IsZero() || !b.given[1].IsZero() {
+			t.Errorf("chunked %t: it was given %v", chunked, b.given)
+		}
+		h.release()
+	}
+}

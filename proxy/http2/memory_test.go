@@ -78,3 +78,30 @@ func piped(t *testing.T, o Options) (c *conn, theirs net.Conn, ran <-chan struct
 	go func() { defer close(done); c.run() }()
 	return c, theirs, done
 }
+
+// Nor does the clock of a body keep its stream once the handler has returned, whatever became
+// of the body.
+func TestAClockEndsWithItsStream(t *testing.T) {
+	streams := make(chan *Stream, 1)
+	c, theirs, ran := piped(t, Options{
+		Handler: func(st *Stream) {
+			st.ReadUntil(time.Now().Add(time.Hour))
+			_ = st.Start(http.StatusForbidden, nil, nil, Nothing)
+			streams <- st
+		},
+		Go: func(f func()) { go f() }, Streams: 1, StreamWindow: firstWindow, ConnWindow: firstWindow,
+		HeadBytes: 1000, IdleTimeout: time.Minute, HeadTimeout: time.Minute,
+	})
+	go func() { _, _ = io.Copy(io.Discard, theirs) }()
+	framer := http2.NewFramer(theirs, nil)
+	_, _ = io.WriteString(theirs, http2.ClientPreface)
+	_ = framer.WriteSettings()
+	_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x83, 0x87, 0x84}, EndStream: true, EndHeaders: true})
+	st := <-streams
+	_ = theirs.Close()
+	<-ran
+	c.handlers.Wait()
+	if st.clock.Stop() {
+		t.Error("it runs on")
+	}
+}

@@ -27,9 +27,10 @@ type Stream struct {
 	cancel context.CancelCauseFunc
 
 	// Under the connection's lock.
-	moved  sync.Cond // something has come, or may be sent, or nothing will
-	err    error     // why nothing more can be read or sent; nil while it can
-	late   error     // of a body that did not come in time, or is waited for no longer
+	moved  sync.Cond   // something has come, or may be sent, or nothing will
+	err    error       // why nothing more can be read or sent; nil while it can
+	late   error       // of a body that did not come in time, or is waited for no longer
+	clock  *time.Timer // of the whole body; nil: it has none
 	in     inbox
 	space  []byte // of the reading goroutine: what the frame of data fills
 	got    int64  // bytes of the body
@@ -105,6 +106,9 @@ func (st *Stream) handle() {
 
 // close ends what the handler has left open. The caller holds mu.
 func (st *Stream) close() {
+	if st.clock != nil { // else it would keep the stream in memory until it rings
+		st.clock.Stop()
+	}
 	switch {
 	case st.err != nil:
 	case st.Head.Malformed != "": // it was answered, which RFC 9113 section 8.1.1 allows
@@ -178,13 +182,17 @@ func (st *Stream) shut() {
 // Last tells the client to open no more streams: the connection ends with those it has.
 func (st *Stream) Last() { st.c.goAway(codeNone) }
 
-// ReadUntil gives the whole body a time, until the result is called.
+// ReadUntil gives the whole body a time, until the result is called or the handler has
+// returned.
 func (st *Stream) ReadUntil(end time.Time) (stop func() bool) {
-	return time.AfterFunc(time.Until(end), func() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	st.clock = time.AfterFunc(time.Until(end), func() {
 		st.c.mu.Lock()
 		defer st.c.mu.Unlock()
 		st.tooLate()
-	}).Stop
+	})
+	return st.clock.Stop
 }
 
 // errHalted is the end of a body that nobody wants the rest of.
