@@ -33,6 +33,25 @@ type streamed struct {
 	done     bool // the answer has ended
 	trailer  http.Header
 	aborted  bool
+	asker    *asker // of a head that is kept no longer; nil: it is there
+}
+
+// asker is what a refusal looks at of the head of its request.
+type asker struct {
+	grpc bool
+	of   runtime.Asker
+}
+
+func askerOf(h http.Header) asker { return asker{grpc: asksGRPC(h), of: runtime.AskerOf(h)} }
+
+// letGo forgets the head and the body of a request that is refused before it counts as one of
+// its principal's, whose number is bounded: the client may take the refusal late, and a head
+// may be joined of cookies that cost it a byte each.
+func (a *streamed) letGo() {
+	h := a.st.Head
+	a.st.Discard()
+	kept := askerOf(h.Header)
+	a.asker, h.Header, h.Host, h.Authority, h.Path = &kept, nil, nil, "", ""
 }
 
 var (
@@ -174,11 +193,15 @@ func (a *streamed) refuse(e *runtime.Error) {
 		a.st.Refuse()
 		return
 	}
+	if a.asker == nil {
+		asks := askerOf(a.st.Head.Header)
+		a.asker = &asks
+	}
 	p := page{header: http.Header{}}
-	if asksGRPC(a.st.Head.Header) {
+	if a.asker.grpc {
 		refuseGRPC(&p, e)
 	} else {
-		runtime.WriteProblem(&p, e, runtime.AskerOf(a.st.Head.Header))
+		runtime.WriteProblem(&p, e, a.asker.of)
 		p.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	if unknown(e) && !a.c.peer.Owner {

@@ -23,6 +23,7 @@ func (s *Server) serveStream(st *http2.Stream) {
 	a := &streamed{s: s, c: c, st: st, method: h.Method, left: -1}
 	defer a.recover()
 	if refused := checkStream(h, c.tunnel, s.o.Limits); refused != nil {
+		a.letGo()
 		a.finish(s.sendRefused(st.Context(), c, refused, a))
 		return
 	}

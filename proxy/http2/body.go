@@ -236,6 +236,7 @@ func (c *conn) received(st *Stream, head http2.FrameHeader, n int) error {
 		st.in.commit(n)
 		st.got += int64(n)
 		st.moved.Broadcast()
+		st.forget()
 	}
 	if rest := int64(head.Length) - int64(n); rest > 0 {
 		st.owe(rest)

@@ -34,10 +34,11 @@ const (
 	readBuffer   = 4 << 10
 	idleFrames   = 2000 // frames that say nothing, in a second
 	mostReplies  = 1 << 14
-	streamFrames = 4  // of them for each stream that is opened: its priority, or what comes once it is closed
-	mostSettings = 32 // in one frame
-	pendingTimes = 4  // handlers that wait for their turn, in times of the streams that may be open
-	blockTimes   = 2  // what is read of a field block, and told that it is too large, in times of the bytes that are kept
+	streamFrames = 4       // of them for each stream that is opened: its priority, or what comes once it is closed
+	mostSettings = 32      // in one frame
+	pendingTimes = 4       // handlers that wait for their turn, in times of the streams that may be open
+	blockTimes   = 2       // what is read of a field block, and told that it is too large, in times of the bytes that are kept
+	mostHeads    = 8 << 20 // bytes of the heads whose handlers have not returned: a byte of a field block may stand for thousands
 )
 
 // codeNone is an end without an error.
@@ -73,6 +74,7 @@ type conn struct {
 	nextOf   int
 	running  int // handlers
 	pending  []*Stream
+	heads    int   // bytes of the heads of all whose handlers have not returned
 	window   int64 // that the client may send yet
 	credit   int64 // read since it was told
 	room     int64 // that we may send yet

@@ -8,8 +8,9 @@
 // or not.
 //
 // It bounds frames that only cost (resets, CONTINUATION frames, field lists, settings and
-// frames that say nothing); beyond the bound it ends the connection. It opens no connection,
-// pushes nothing and offers no extended CONNECT.
+// frames that say nothing); beyond the bound it ends the connection. Streams over what all
+// heads of a connection may hold are refused. It opens no connection, pushes nothing and
+// offers no extended CONNECT.
 //
 // Frames and HPACK are those of golang.org/x/net. One goroutine reads a connection and never
 // waits for a write. Each stream has one goroutine of its own, which writes for all streams

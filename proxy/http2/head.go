@@ -31,12 +31,15 @@ type Head struct {
 
 	// TooLarge is a head whose last fields were over the limit, and are not here.
 	TooLarge bool
+
+	size int // as RFC 9113 section 6.5.2 counts, without what is not here
 }
 
 // fieldList takes the fields of one block as they are decoded.
 type fieldList struct {
 	fields []hpack.HeaderField
 	left   int // bytes that it may become longer
+	size   int // of fields
 	large  bool
 }
 
@@ -55,6 +58,7 @@ func (l *fieldList) add(f hpack.HeaderField) {
 		l.large = true
 		return
 	}
+	l.size += int(f.Size())
 	l.fields = append(l.fields, f)
 }
 
@@ -130,7 +134,7 @@ func (c *conn) takeHead(f *http2.HeadersFrame) error {
 		return c.nothing()
 	case self:
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeProtocol}
-	case len(c.streams) >= c.s.o.Streams:
+	case len(c.streams) >= c.s.o.Streams, c.heads > 0 && c.heads+c.list.size > mostHeads:
 		return http2.StreamError{StreamID: id, Code: http2.ErrCodeRefusedStream}
 	}
 	return c.open(id, c.headOf(ends))
@@ -138,7 +142,7 @@ func (c *conn) takeHead(f *http2.HeadersFrame) error {
 
 // headOf makes a head of the fields of the last block.
 func (c *conn) headOf(ended bool) *Head {
-	h := &Head{Header: make(http.Header, len(c.list.fields)), Ended: ended, Length: -1, TooLarge: c.list.large}
+	h := &Head{Header: make(http.Header, len(c.list.fields)), Ended: ended, Length: -1, TooLarge: c.list.large, size: c.list.size}
 	var lengths, cookies []string
 	for _, f := range c.list.fields {
 		if h.Malformed != "" {

@@ -15,6 +15,28 @@ const (
 	lingerLimit = 1 << 30
 )
 
+// Discard forgets the body, what has come of it and what will, which is no more than may wait
+// to be read until the handler has returned. It is for who does not read, and may take long to
+// say so: the client takes the answer when it likes.
+func (st *Stream) Discard() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	st.spurns = true
+	st.forget()
+}
+
+// forget drops what has come of a body that is not wanted. Other streams may send as much, this
+// one not yet. The caller holds mu.
+func (st *Stream) forget() {
+	if !st.spurns || st.in.empty() {
+		return
+	}
+	n := st.in.drop(st.c.s)
+	st.credit += n
+	st.c.owe(n)
+	st.c.later()
+}
+
 // linger lets a client that was answered while it sends its body find that out, and takes
 // what it still sends, for a while. A reset behind the answer is right (RFC 9113 section
 // 8.1), but clients lose the answer over it, curl among them, and with a refusal its reason;
@@ -30,6 +52,8 @@ func (st *Stream) linger() {
 	if st.late == nil {
 		st.late = errHalted
 	}
+	st.spurns = false
+	st.owe(0) // it may go on
 	over, begun := false, time.Now()
 	quiet := cmp.Or(c.s.o.QuietTime, quietTime)
 	timer := time.AfterFunc(quiet, func() {

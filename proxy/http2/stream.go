@@ -32,6 +32,7 @@ type Stream struct {
 	late   error       // of a body that did not come in time, or is waited for no longer
 	clock  *time.Timer // of the whole body; nil: it has none
 	in     inbox
+	spurns bool   // what comes of it is forgotten
 	space  []byte // of the reading goroutine: what the frame of data fills
 	got    int64  // bytes of the body
 	ended  bool   // all of it has come, or all that will
@@ -60,6 +61,7 @@ func (c *conn) open(id uint32, head *Head) error {
 	st.moved.L = &c.mu
 	st.ctx, st.cancel = context.WithCancelCause(c.ctx)
 	c.said = max(0, c.said-streamFrames)
+	c.heads += head.size
 	c.enter(st)
 	c.pending = append(c.pending, st)
 	c.begin()
@@ -74,6 +76,7 @@ func (c *conn) begin() {
 		c.pending = c.pending[1:]
 		if st.err != nil {
 			st.cancel(nil)
+			c.heads -= st.Head.size
 			continue
 		}
 		c.running++
@@ -96,6 +99,7 @@ func (st *Stream) handle() {
 		st.linger()
 		st.close()
 		c.running--
+		c.heads -= st.Head.size
 		c.changed = time.Now()
 		c.begin()
 		c.rest()
