@@ -32,6 +32,7 @@ type exchange struct {
 	lines   *lines // that it keeps to
 	call    *runtime.Call
 	message *message
+	cancel  context.CancelCauseFunc // where run has made one
 	out     runtime.Responder
 	result  *runtime.Result
 	witness *witness.Witness // nil: nobody compares
@@ -69,6 +70,7 @@ func (x *exchange) run(ctx context.Context) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	x.cancel = cancel
 	resp, err := x.roundTrip(ctx)
 	if err == nil && !http1.IsStatus(resp.StatusCode) { // net/http takes any number
 		_ = resp.Body.Close()

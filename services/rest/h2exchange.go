@@ -32,12 +32,16 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	if m := x.message; m.body != nil && m.whole == nil && m.length <= smallSize && x.sent.room == nil {
 		x.sent.keepIn(x.b.head())
 	}
+	if x.message.body != nil {
+		x.sent.heeded.begin(x, trace)
+		defer x.sent.heeded.end()
+	}
 	c.ask(x.message.grpc())
 	resp, err = c.RoundTrip(request)
 	c.answered(ctx.Err() != nil)
 	early.close()
 	if err != nil {
-		return nil, unprocessed(err), err
+		return nil, unprocessed(err), x.cause(err)
 	}
 	if resp.StatusCode == http.StatusNotModified || resp.StatusCode == http.StatusNoContent {
 		resp.Body = withoutContent{http.NoBody, resp.Body}

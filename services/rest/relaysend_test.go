@@ -114,13 +114,20 @@ func TestAnUpstreamThatTakesNoMore(t *testing.T) {
 	done := make(chan struct{})
 	defer close(done)
 	deaf := routes("/deaf", func(*servicestest.Conn, *servicestest.Request) bool { <-done; return false })
+	shut := framed(func(*frames, *http2.MetaHeadersFrame) {}) // no window is ever opened
 	for name, r := range map[string]*rig{
 		"HTTP/1.1": newRig(t, deaf, hurry),
 		"relayed":  unwatched(t, deaf, hurry),
-		"in turns": turning(t, framed(func(*frames, *http2.MetaHeadersFrame) {}), hurry), // no window is ever opened
+		"in turns": turning(t, shut, hurry),
+		"shared":   newRig(t, shut, hurry),
+		"held":     newRig(t, shut, hurry), // in memory
 	} {
 		for _, method := range []string{"POST", "PUT"} {
-			e := r.refused(t, body(r.call(method, "/deaf"), bytes.NewReader(make([]byte, 32<<20)), 32<<20), runtime.CodeTimeout, "")
+			call := body(r.call(method, "/deaf"), bytes.NewReader(make([]byte, 32<<20)), 32<<20)
+			if name == "held" {
+				_, _ = call.Request.Raw.Buffer(32 << 20) // of memory
+			}
+			e := r.refused(t, call, runtime.CodeTimeout, "")
 			if !strings.Contains(e.Msg, "took nothing more") || !strings.Contains(e.Hint, "upstream.idle_timeout") {
 				t.Errorf("%s, %s: %q, %q", name, method, e.Msg, e.Hint)
 			}

@@ -15,8 +15,9 @@ var errStopped = errors.New("the exchange is over")
 // upload is a request body on its way. It remembers what went wrong on the
 // caller's side, and reads no more once the exchange has ended.
 type upload struct {
-	src   io.Reader
-	atEnd func() // before the end is reported; may be nil
+	src    io.Reader
+	atEnd  func()    // before the end is reported; may be nil
+	heeded attention // how it is taken
 
 	mu      sync.Mutex
 	read    int64
@@ -102,6 +103,7 @@ func (u *upload) begin(by *beside) bool {
 		return false
 	}
 	u.touched = true
+	u.heeded.taken()
 	return !u.stopped && !u.halted
 }
 
@@ -111,6 +113,7 @@ func (u *upload) took(n int, err error) (int, error) {
 	defer u.mu.Unlock()
 	u.read += int64(n)
 	u.ended = err == io.EOF
+	u.heeded.offered()
 	switch {
 	case err == nil || u.ended:
 	case u.halted: // by us, and no fault of the caller's
@@ -161,6 +164,7 @@ func (r *replay) Read(p []byte) (n int, err error) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
 	r.of.read += int64(n)
+	r.of.heeded.offered()
 	return n, err
 }
 
