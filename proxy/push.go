@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"time"
 
 	"github.com/kimbap-run/kimbap/classifier/gitpush"
@@ -26,6 +27,9 @@ func (s *Server) readPush(req *runtime.Request) *runtime.Error {
 	var refused *runtime.Error
 	if errors.As(err, &refused) {
 		return refused
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &runtime.Error{Code: runtime.CodeTimeout, Stage: runtime.StageSurface, Msg: "the request body did not arrive in time", Hint: "send it again, faster", Err: err}
 	}
 	if err != nil {
 		return &runtime.Error{Code: runtime.CodeCanceled, Stage: runtime.StageSurface, Msg: "the push ended before what it pushes was said", Err: err}
