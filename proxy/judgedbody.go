@@ -42,6 +42,9 @@ func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner
 	if err != nil {
 		return classified(err)
 	}
+	if match.Action == "" { // a reload took it away meanwhile
+		return recognised.None(t.Authority, t.Path)
+	}
 	recognised.As(req, match)
 	return nil
 }
