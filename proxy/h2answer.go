@@ -27,7 +27,7 @@ type streamed struct {
 	like     bool // form is known
 	bare     bool // nothing follows the head
 	status   int
-	head     http.Header // that waits for the first bytes of the body; nil: it has left
+	head     http.Header // that waits for the first bytes of the body; nil: it has left, or will soon
 	left     int64       // of a known Content-Length; -1: unknown
 	bodiless bool
 	done     bool // the answer has ended
@@ -109,16 +109,13 @@ func (a *streamed) Start(status int, header http.Header) error {
 	if a.done = a.bodiless || a.bare; a.done {
 		return a.begin(http2.Nothing)
 	}
-	if a.left == 0 || a.together() {
+	switch {
+	case a.left == 0 || a.form.Ready:
 		return nil
+	case !a.like && a.left > 0 && a.left <= together:
+		return a.begin(http2.Maybe)
 	}
 	return a.begin(http2.More)
-}
-
-// together reports whether the head can wait for the first bytes of the body: they have
-// come with it, or belong to a small answer. Streams have no known length and do not wait.
-func (a *streamed) together() bool {
-	return a.form.Ready || !a.like && a.left > 0 && a.left <= together
 }
 
 // begin sends a head that waits.

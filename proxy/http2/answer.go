@@ -24,6 +24,7 @@ type Then int
 const (
 	More    Then = iota // something, some time: what there is leaves now
 	Soon                // something, at once, or the end: they leave together
+	Maybe               // something, at once most of the time: they leave together if it comes soon
 	Nothing             // this is the end of the answer
 )
 
@@ -101,7 +102,11 @@ func (st *Stream) sent(then Then) {
 		st.done = true
 		st.shut()
 	}
-	if then != Soon {
+	switch then {
+	case Soon:
+	case Maybe:
+		st.c.soon()
+	default:
 		st.c.flush()
 	}
 }

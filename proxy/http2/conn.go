@@ -89,6 +89,8 @@ type conn struct {
 	out     []byte // frames that wait
 	writing bool   // somebody writes them
 	roomy   sync.Cond
+	lull    *time.Timer // has out written when nobody else does; nil before the first time
+	lulled  bool        // it runs
 
 	timer   *time.Timer
 	far     bool // the timer waits for the end of an idle connection

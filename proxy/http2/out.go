@@ -2,6 +2,7 @@ package http2
 
 import (
 	goruntime "runtime"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -36,6 +37,28 @@ func (c *conn) later() {
 		defer c.mu.Unlock()
 		c.drain(0)
 	}()
+}
+
+// shortly is how long something waits for what most of the time comes at once: nobody notices.
+const shortly = 20 * time.Millisecond
+
+// soon has what waits written shortly, if nobody has written it before. One timer for the
+// connection, which most of the time finds nothing. The caller holds mu.
+func (c *conn) soon() {
+	switch {
+	case c.lulled:
+		return
+	case c.lull == nil:
+		c.lull = time.AfterFunc(shortly, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.lulled = false
+			c.flush()
+		})
+	default:
+		c.lull.Reset(shortly)
+	}
+	c.lulled = true
 }
 
 // drain writes until nothing waits, or somebody else has to go on after so many turns.
