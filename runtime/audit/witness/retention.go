@@ -207,16 +207,16 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 		if err != nil {
 			return ignoreMissing(err)
 		}
-		forget := w.forgot[h.Slot] < h.Cut.Sequence
-		for _, number := range numbers {
-			if number >= h.Cut.Segment || len(numbers) == 1 {
-				break
-			}
+		gone, own, err := givenUp(dir, numbers, h.Cut)
+		if err != nil {
+			return err
+		}
+		for _, number := range gone {
 			if err := os.Remove(filepath.Join(dir, segment.Name(number))); err != nil {
 				return err
 			}
-			forget = true // it may have been read again since
 		}
+		forget := len(gone) > 0 || own && w.forgot[h.Slot] < h.Cut.Sequence // they may have been read again since
 		if forget && w.o.Forget != nil {
 			if err := w.o.Forget(ctx, h.Slot, h.Cut.Sequence); err != nil {
 				return fmt.Errorf("index: %w", err)
@@ -225,4 +225,19 @@ func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
 		}
 	}
 	return nil
+}
+
+// givenUp returns the files of a slot that were before a cut, and whether what is there is
+// what was cut: the last file before it ends with the record that it names, or is gone. Where
+// the files were moved away the numbers began again, and these are of fresh records.
+func givenUp(dir string, numbers []int, cut *checkpoint.Cut) (gone []int, own bool, err error) {
+	kept, _ := slices.BinarySearch(numbers, cut.Segment)
+	if kept == len(numbers) || kept == 0 {
+		return nil, kept < len(numbers), nil
+	}
+	last, err := segment.LastLineOf(filepath.Join(dir, segment.Name(numbers[kept-1])))
+	if err != nil || last == nil || sumOf(last) != cut.Hash {
+		return nil, false, err
+	}
+	return numbers[:kept], true, nil
 }
