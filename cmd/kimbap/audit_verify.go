@@ -93,6 +93,9 @@ line to keep anywhere outside this home, for kimbap audit verify --anchor.`,
 				if serr := c.checkpoint(signed.Line); serr != nil {
 					return serr
 				}
+				if err != nil && !app.Unsent(err) {
+					return &failure{what: "not all of the trail could be signed as it is", why: runtime.Said(err), fix: "kimbap audit verify", exit: exitOther}
+				}
 				if err != nil {
 					return &failure{what: "the checkpoint did not arrive everywhere", why: runtime.Said(err), fix: "kimbap config show --origin", exit: exitOther}
 				}

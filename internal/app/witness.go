@@ -163,6 +163,10 @@ func (a *App) AnchorTrail(ctx context.Context) (checkpoint.Signed, error) {
 	return a.witness.Sign(ctx, true)
 }
 
+// Unsent reports that a checkpoint of [App.AnchorTrail] did not arrive at every place; what
+// else it says is of the trail.
+func Unsent(err error) bool { return errors.Is(err, witness.ErrUnsent) }
+
 // Anchors names the places that checkpoints are sent to.
 func (a *App) Anchors() []string {
 	places, err := a.anchors()

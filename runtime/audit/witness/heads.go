@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -42,19 +43,38 @@ func (s *seenHead) same(number int, info os.FileInfo) bool {
 	return s.segment == number && s.size == info.Size() && s.modified.Equal(info.ModTime())
 }
 
+// unsound are the slots of which a checkpoint says again what the one before said, since
+// something is wrong with what they hold.
+type unsound struct {
+	slots []string
+	cut   []string // those that hold less than was signed, which no writer does
+	err   error    // why it cannot be told how far the others go
+}
+
+func (u *unsound) has(slot string) bool { return slices.Contains(u.slots, slot) }
+
+// problem is what is wrong with them, beside a checkpoint that was signed; nil: nothing.
+func (u *unsound) problem(number uint64) (err error) {
+	if len(u.cut) > 0 {
+		err = fmt.Errorf("the ledger of %s does not hold what checkpoint %d says: kimbap audit verify", strings.Join(u.cut, ", "), number)
+	}
+	return errors.Join(err, u.err)
+}
+
 // all returns the heads of all slots that have a record, by name. Of those that
-// do not show what they hold, last is repeated; cut are those that hold less than
-// last said, which no writer does.
-func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, cut []string, err error) {
+// do not show what they hold, and of the unsound, last is repeated: one that is damaged
+// keeps no other from being signed.
+func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, bad unsound, err error) {
 	names, err := segment.Slots(h.dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, bad, err
 	}
 	for _, name := range names {
 		before, known := last.Head(name)
 		now, sure, err := h.one(name)
 		if err != nil {
-			return nil, nil, err
+			bad.slots, bad.err = append(bad.slots, name), errors.Join(bad.err, fmt.Errorf("slot %s: %w", name, err))
+			now, sure = checkpoint.Head{}, false
 		}
 		now.Cut = before.Cut
 		switch {
@@ -63,17 +83,17 @@ func (h *heads) all(last *checkpoint.Checkpoint) (out []checkpoint.Head, cut []s
 		case known:
 			out = append(out, before)
 			if sure && (now.Sequence < before.Sequence || now.Hash != before.Hash) {
-				cut = append(cut, name)
+				bad.slots, bad.cut = append(bad.slots, name), append(bad.cut, name)
 			}
 		}
 	}
-	for _, before := range last.Heads { // a slot whose folder is gone stays named
-		if _, err := os.Stat(filepath.Join(h.dir, before.Slot)); errors.Is(err, os.ErrNotExist) {
-			out, cut = append(out, before), append(cut, before.Slot)
+	for _, before := range last.Heads { // a slot whose folder is gone, or no folder any more, stays named
+		if !slices.Contains(names, before.Slot) {
+			out, bad.slots, bad.cut = append(out, before), append(bad.slots, before.Slot), append(bad.cut, before.Slot)
 		}
 	}
 	slices.SortFunc(out, func(a, b checkpoint.Head) int { return strings.Compare(a.Slot, b.Slot) })
-	return out, cut, nil
+	return out, bad, nil
 }
 
 // one returns the head of a slot, with sequence 0 when it cannot be told now;

@@ -26,7 +26,7 @@ const believedAfter = 24 * time.Hour
 // checkpoint that names the last record of what goes is durable before the first
 // file is removed, so that the chain has a beginning that can be proved; a crash
 // in between leaves files that the next look removes.
-func (w *Witness) giveUp(ctx context.Context, now bool) error {
+func (w *Witness) giveUp(ctx context.Context, now bool, bad *unsound) error {
 	at := w.o.Clock()
 	if w.o.Keep <= 0 || !now && at.Sub(w.prune) < pruneEvery {
 		return nil
@@ -46,56 +46,65 @@ func (w *Witness) giveUp(ctx context.Context, now bool) error {
 	}
 	cuts := last.Checkpoint
 	believed := at
-	heads, changed, err := w.cut(last.Heads, at, at)
+	heads, changed, failed := w.cut(last.Heads, bad, at, at)
 	owed := !w.told && slices.ContainsFunc(last.Heads, isCut)
-	if err == nil && (changed || owed) { // which is seldom: the book need not be read each time
-		if believed, err = w.believed(at); err == nil && believed.Before(at) {
-			heads, changed, err = w.cut(last.Heads, believed, at)
+	if changed || owed { // which is seldom: the book need not be read each time
+		if believed, err = w.believed(at); err != nil {
+			return errors.Join(failed, err)
 		}
-	}
-	if err != nil {
-		return err
+		if believed.Before(at) {
+			heads, changed, failed = w.cut(last.Heads, bad, believed, at)
+		}
 	}
 	cuts.Heads = heads
 	if changed {
 		key, err := w.o.Key()
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		cuts.Time = at
 		if last, err = w.book.Add(cuts, key); err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 	}
-	if err = w.remove(ctx, &last.Checkpoint); err != nil || w.o.Old == nil || !changed && !owed {
-		return err
+	removed, err := w.removeAll(ctx, last.Heads, bad)
+	if failed = errors.Join(failed, removed); err != nil {
+		return errors.Join(failed, err)
+	}
+	if w.o.Old == nil || !changed && !owed {
+		return failed
 	}
 	err = w.o.Old(ctx, believed.Add(-w.o.Keep))
 	w.told = err == nil
-	return err
+	return errors.Join(failed, err)
 }
 
 func isCut(h checkpoint.Head) bool { return h.Cut != nil }
 
 // cut returns the heads with what may go by a time that is believed, and whether it is more
-// than before.
-func (w *Witness) cut(heads []checkpoint.Head, believed, at time.Time) (out []checkpoint.Head, changed bool, err error) {
+// than before. A slot that cannot be read keeps its own files, and those of no other.
+func (w *Witness) cut(heads []checkpoint.Head, bad *unsound, believed, at time.Time) (out []checkpoint.Head, changed bool, failed error) {
 	before := believed.Add(-w.o.Keep)
 	out = slices.Clone(heads)
 	for i := range out {
 		h := &out[i]
-		if err := w.closeOld(h.Slot, before, at); err != nil {
-			return nil, false, err
+		if bad.has(h.Slot) {
+			continue
 		}
-		cut, err := oldest(filepath.Join(w.o.Dir, h.Slot), h, before, at)
+		err := w.closeOld(h.Slot, before, at)
+		var cut *checkpoint.Cut
+		if err == nil {
+			cut, err = oldest(filepath.Join(w.o.Dir, h.Slot), h, before, at)
+		}
 		if err != nil {
-			return nil, false, err
+			failed = errors.Join(failed, fmt.Errorf("slot %s: %w", h.Slot, err))
+			continue
 		}
 		if cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment) {
 			h.Cut, changed = cut, true
 		}
 	}
-	return out, changed, nil
+	return out, changed, failed
 }
 
 // believed is how far the clock is taken at its word: no further than believedAfter from
@@ -196,34 +205,55 @@ func begunAt(path string) (at time.Time, begun bool, err error) {
 	return entry.Time, err == nil, nil // verify says what is wrong with it
 }
 
-// remove deletes the files before the cuts, the oldest first.
-func (w *Witness) remove(ctx context.Context, c *checkpoint.Checkpoint) error {
-	for _, h := range c.Heads {
-		if h.Cut == nil {
+// removeAll deletes the files before the cuts and tells the index. One slot that fails keeps
+// no other from it; an index that fails does: err.
+func (w *Witness) removeAll(ctx context.Context, heads []checkpoint.Head, bad *unsound) (failed, err error) {
+	for i := range heads {
+		h := &heads[i]
+		if h.Cut == nil || bad.has(h.Slot) {
 			continue
 		}
-		dir := filepath.Join(w.o.Dir, h.Slot)
-		numbers, err := segment.List(dir)
+		owed, err := w.remove(h)
 		if err != nil {
-			return ignoreMissing(err)
+			failed = errors.Join(failed, err)
+			continue
 		}
-		gone, own, err := givenUp(dir, numbers, h.Cut)
-		if err != nil {
-			return err
-		}
-		for _, number := range gone {
-			if err := os.Remove(filepath.Join(dir, segment.Name(number))); err != nil {
-				return err
-			}
-		}
-		forget := len(gone) > 0 || own && w.forgot[h.Slot] < h.Cut.Sequence // they may have been read again since
-		if forget && w.o.Forget != nil {
-			if err := w.o.Forget(ctx, h.Slot, h.Cut.Sequence); err != nil {
-				return fmt.Errorf("index: %w", err)
-			}
-			w.forgot[h.Slot] = h.Cut.Sequence
+		if err := w.forget(ctx, h, owed); err != nil {
+			return failed, err
 		}
 	}
+	return failed, nil
+}
+
+// remove deletes the files of a slot before its cut, the oldest first, and reports whether
+// the index may still have what was in them.
+func (w *Witness) remove(h *checkpoint.Head) (owed bool, err error) {
+	dir := filepath.Join(w.o.Dir, h.Slot)
+	numbers, err := segment.List(dir)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	gone, own, err := givenUp(dir, numbers, h.Cut)
+	if err != nil {
+		return false, err
+	}
+	for _, number := range gone {
+		if err := os.Remove(filepath.Join(dir, segment.Name(number))); err != nil {
+			return false, err
+		}
+	}
+	return len(gone) > 0 || own && w.forgot[h.Slot] < h.Cut.Sequence, nil // they may have been read again since
+}
+
+// forget tells the index of what was removed.
+func (w *Witness) forget(ctx context.Context, h *checkpoint.Head, owed bool) error {
+	if !owed || w.o.Forget == nil {
+		return nil
+	}
+	if err := w.o.Forget(ctx, h.Slot, h.Cut.Sequence); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	w.forgot[h.Slot] = h.Cut.Sequence
 	return nil
 }
 

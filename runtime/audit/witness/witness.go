@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +51,9 @@ type Options struct {
 	After   func(time.Duration) <-chan time.Time // time.After when nil
 	OnError func(error)                          // told of a new kind of failure; may be nil
 }
+
+// ErrUnsent is a checkpoint that did not arrive at an anchor.
+var ErrUnsent = errors.New("send a checkpoint")
 
 const (
 	witnessTick  = time.Second      // between looks at our own log
@@ -172,57 +174,54 @@ func (w *Witness) Close(ctx context.Context) (err error) {
 
 // Sign makes a checkpoint if there is something new, and returns the newest; its
 // Number is 0 when there has been no record yet. With now it is sent to the
-// anchors at once, else when Every has passed. A failure to send is in the error
-// beside the checkpoint.
+// anchors at once, else when Every has passed. What is wrong with a slot is in the error
+// beside the checkpoint, which is sent all the same, and so is a failure to send it
+// ([ErrUnsent]).
 func (w *Witness) Sign(ctx context.Context, now bool) (checkpoint.Signed, error) {
 	w.work.Lock()
 	defer w.work.Unlock()
-	signed, err := w.sign()
+	signed, bad, err := w.sign()
+	failed := errors.Join(err, bad.problem(signed.Number))
+	if failed != nil {
+		failed = fmt.Errorf("checkpoint of the audit trail: %w", failed)
+	}
 	if err != nil {
-		return signed, fmt.Errorf("checkpoint of the audit trail: %w", err)
+		return signed, failed
 	}
 	// What it has begun it brings to its end: of what is removed nobody would be told later.
-	if perr := w.giveUp(context.WithoutCancel(ctx), now); perr != nil {
-		return signed, fmt.Errorf("retention of the audit trail: %w", perr)
+	if err := w.giveUp(context.WithoutCancel(ctx), now, &bad); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("retention of the audit trail: %w", err))
 	}
 	if signed.Number > 0 && (now || w.o.Clock().Sub(w.tried) >= w.o.Every) {
 		w.tried = w.o.Clock()
-		err = w.export(ctx, signed)
+		failed = errors.Join(failed, w.export(ctx, signed))
 	}
-	return signed, err
+	return signed, failed
 }
 
 // sign adds to the book what is new, under its lock.
-func (w *Witness) sign() (checkpoint.Signed, error) {
+func (w *Witness) sign() (last checkpoint.Signed, bad unsound, err error) {
 	lock, err := holder.Open(w.o.Dir, "checkpoint")
 	if err != nil {
-		return checkpoint.Signed{}, err
+		return last, bad, err
 	}
 	defer func() { _ = lock.Close() }()
 	if err := lock.Wait(); err != nil {
-		return checkpoint.Signed{}, err
+		return last, bad, err
 	}
-	last, _, err := w.book.Last()
+	if last, _, err = w.book.Last(); err != nil {
+		return last, bad, err
+	}
+	all, bad, err := w.heads.all(&last.Checkpoint)
+	if err != nil || slices.EqualFunc(all, last.Heads, sameHead) {
+		return last, bad, err
+	}
+	key, err := w.o.Key()
 	if err != nil {
-		return checkpoint.Signed{}, err
+		return last, bad, err
 	}
-	all, cut, err := w.heads.all(&last.Checkpoint)
-	if err != nil {
-		return last, err
-	}
-	if !slices.EqualFunc(all, last.Heads, sameHead) {
-		key, err := w.o.Key()
-		if err != nil {
-			return last, err
-		}
-		if last, err = w.book.Add(checkpoint.Checkpoint{Time: w.o.Clock(), Heads: all}, key); err != nil {
-			return last, err
-		}
-	}
-	if len(cut) > 0 {
-		return last, fmt.Errorf("the ledger of %s does not hold what checkpoint %d says: kimbap audit verify", strings.Join(cut, ", "), last.Number)
-	}
-	return last, nil
+	last, err = w.book.Add(checkpoint.Checkpoint{Time: w.o.Clock(), Heads: all}, key)
+	return last, bad, err
 }
 
 func sameHead(a, b checkpoint.Head) bool {
@@ -240,7 +239,7 @@ func (w *Witness) export(ctx context.Context, one checkpoint.Signed) (failed err
 		err := place.Export(sending, one.Line)
 		cancel()
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("send a checkpoint to %s: %w", place.Name(), err))
+			failed = errors.Join(failed, fmt.Errorf("%w to %s: %w", ErrUnsent, place.Name(), err))
 			continue
 		}
 		w.sent[place.Name()] = one.Number
