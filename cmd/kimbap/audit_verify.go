@@ -59,7 +59,7 @@ func unverified(report app.TrailReport) error {
 	case first.Foreign():
 		return found(first.Msg, "it vouches for nothing in this home", "check the path; if it is right, compare the home with a copy")
 	case first.Anchor():
-		return found(first.Msg, "it is new or was emptied, or it is another file: it vouches for nothing", "check the path; a new file: kimbap audit anchor")
+		return found(first.Msg, "it is new, or was emptied or removed, or its disk is not there, or it is another file: it vouches for nothing", "check the path; a new file: kimbap audit anchor")
 	}
 	where := fmt.Sprintf("%s record %d", first.Slot, first.Sequence)
 	if first.Slot == "" {

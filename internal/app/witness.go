@@ -196,7 +196,9 @@ func (a *App) VerifyFolder(ctx context.Context, dir string, files ...string) (pr
 	}
 	trust := proof.Trust{}
 	if own := a.config.Current().Audit.Anchor.File; own != "" && len(files) == 0 {
-		if _, err := os.Stat(own); err == nil {
+		if _, err := os.Stat(own); errors.Is(err, fs.ErrNotExist) {
+			trust.Anchors = append(trust.Anchors, proof.Outside{Name: own, Missing: true})
+		} else {
 			files = []string{own}
 		}
 	}

@@ -66,6 +66,12 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 		report.Anchor, report.Proven = AnchoredHere, t.Key != nil
 	}
 	for _, o := range t.Anchors {
+		if o.Missing {
+			if len(inside) > 0 {
+				report.anchorProblem(ProblemAnchor, o.Name, "is missing")
+			}
+			continue
+		}
 		outside, problems := checkpoint.Lines(o.Data)
 		report.bad(o.Name, problems)
 		if key == nil && len(outside) > 0 {

@@ -22,7 +22,7 @@ const (
 	ProblemCut     ProblemKind = "cut"             // records that a checkpoint names are missing from the end
 	ProblemWriter  ProblemKind = "missing_writer"  // all of a slot that a checkpoint names is gone
 	ProblemClaim   ProblemKind = "checkpoint"      // a checkpoint that is not what was signed, or not of this home
-	ProblemAnchor  ProblemKind = "anchor"          // a file that shall vouch from outside, and holds no checkpoint
+	ProblemAnchor  ProblemKind = "anchor"          // a file that shall vouch from outside, and is missing or holds no checkpoint
 	ProblemForeign ProblemKind = "foreign_anchor"  // such a file with checkpoints under other keys than this home's alone
 )
 

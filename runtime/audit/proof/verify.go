@@ -28,8 +28,9 @@ type Trust struct {
 // Outside is a text with checkpoints that were sent out of the home. Lines of
 // other things are passed over.
 type Outside struct {
-	Name string
-	Data []byte
+	Name    string
+	Data    []byte
+	Missing bool // it should be there and is not: a problem where the home has a checkpoint
 }
 
 // Verify reads all slots under dir and checks every record against the chain,

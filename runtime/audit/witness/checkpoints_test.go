@@ -188,6 +188,13 @@ func TestAnAnchorOutsideVouchesForTheWhole(t *testing.T) {
 	if err != nil || report.OK {
 		t.Errorf("an anchor without a checkpoint: %v\n%s", err, report)
 	}
+	report, err = proof.Verify(t.Context(), dir, proof.Trust{Anchors: []proof.Outside{{Name: "gone", Missing: true}}})
+	if first, bad := report.First(); err != nil || !bad || first.Kind != proof.ProblemAnchor || first.Msg != "gone is missing" {
+		t.Errorf("an anchor that is missing: %v\n%s", err, report)
+	}
+	if report, err = proof.Verify(t.Context(), t.TempDir(), proof.Trust{Anchors: []proof.Outside{{Name: "gone", Missing: true}}}); err != nil || !report.OK {
+		t.Errorf("one that nothing was sent to yet: %v\n%s", err, report)
+	}
 	older, err := os.ReadFile(filepath.Join(dir, "checkpoints.jsonl"))
 	if err == nil {
 		err = os.Remove(filepath.Join(dir, "checkpoints.jsonl"))
