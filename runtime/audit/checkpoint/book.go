@@ -53,17 +53,40 @@ func (b Book) Read() ([]Signed, []Problem, error) {
 	return all, problems, nil
 }
 
-// Lines reads the checkpoints out of a text, such as a file that they were sent
-// to. Lines of other things are passed over; those that look like a checkpoint
-// and are none are problems.
-func Lines(data []byte) (all []Signed, problems []Problem) {
+// Sent reads the checkpoints out of a text that they were sent to, as [Lines] does. A file
+// that is only added to keeps what a full disk or a power cut left of a line for ever: that is
+// passed over, also where the next line stands right behind it.
+func Sent(data []byte) ([]Signed, []Problem) {
+	return lines(data, func(line []byte) []byte {
+		if next := bytes.LastIndex(line, []byte(opening)); next > 0 {
+			return line[next:]
+		}
+		if bytes.Contains(line, []byte(marker)) && bytes.HasSuffix(line, []byte(`"}`)) && bytes.IndexByte(line, 0) < 0 {
+			return line
+		}
+		return nil
+	})
+}
+
+// Lines reads the checkpoints out of a text. Lines of other things are passed over; those that
+// look like a checkpoint and are none are problems.
+func Lines(data []byte) ([]Signed, []Problem) {
+	return lines(data, func(line []byte) []byte { return line })
+}
+
+// lines reads what of each line that begins as a checkpoint is one, or should be; nil: nothing.
+func lines(data []byte, of func(line []byte) []byte) (all []Signed, problems []Problem) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(make([]byte, 0, 64<<10), 16<<20)
 	for n := 1; lines.Scan(); n++ {
-		if !bytes.HasPrefix(lines.Bytes(), []byte(`{"checkpoint":`)) {
+		if !bytes.HasPrefix(lines.Bytes(), []byte(opening)) {
 			continue
 		}
-		one, err := Parse(lines.Bytes())
+		line := of(lines.Bytes())
+		if line == nil {
+			continue
+		}
+		one, err := Parse(line)
 		if err != nil {
 			problems = append(problems, Problem{n, err})
 			continue

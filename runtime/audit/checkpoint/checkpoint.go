@@ -72,6 +72,9 @@ func (c *Checkpoint) Head(slot string) (Head, bool) {
 // something else can be passed off as one of a checkpoint.
 const purpose = "kimbap audit checkpoint v1\n"
 
+// opening is how every line begins.
+const opening = `{"checkpoint":`
+
 // marker is where the signature begins in a line; it is the last member.
 const marker = `,"sig":"`
 
@@ -104,7 +107,7 @@ func Parse(line []byte) (Signed, error) {
 	line = bytes.Clone(bytes.TrimRight(line, "\r\n"))
 	body, closed := bytes.CutSuffix(line, []byte(`"}`)) // first, since the marker ends in a quote as well
 	at := bytes.LastIndex(body, []byte(marker))
-	if !closed || at < 0 || !bytes.HasPrefix(line, []byte(`{"checkpoint":`)) {
+	if !closed || at < 0 || !bytes.HasPrefix(line, []byte(opening)) {
 		return Signed{}, ErrForm
 	}
 	out := Signed{Line: line}

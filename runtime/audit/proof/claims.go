@@ -72,7 +72,7 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 			}
 			continue
 		}
-		outside, problems := checkpoint.Lines(o.Data)
+		outside, problems := checkpoint.Sent(o.Data)
 		report.bad(o.Name, problems)
 		if key == nil && len(outside) > 0 {
 			key, _ = hex.DecodeString(outside[0].Key)
