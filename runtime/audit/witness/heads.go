@@ -164,9 +164,6 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 		return checkpoint.Head{}, ignoreMissing(err)
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return checkpoint.Head{}, err
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return checkpoint.Head{}, err
@@ -198,10 +195,11 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 			newest = max(newest, link.Intent)
 		}
 	}
-	if sum, ok := sums[newest]; ok {
-		return newHead(slot, newest, sum), nil
+	sum, ok := sums[newest]
+	if !ok {
+		return checkpoint.Head{Slot: slot}, nil
 	}
-	return checkpoint.Head{Slot: slot}, nil
+	return newHead(slot, newest, sum), f.Sync() // what was read: more may have come since
 }
 
 func newHead(slot string, seq uint64, hash segment.Digest) checkpoint.Head {
