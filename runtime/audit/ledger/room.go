@@ -36,15 +36,30 @@ func (l *Ledger) reserve() {
 	if l.room.groups++; l.shared || l.room.groups < roomAfter || l.room.filling != nil || l.extent-l.size >= roomLow || l.extent >= l.limit {
 		return
 	}
-	file, from := l.file, l.extent
+	path, stands, from := l.path(), l.stands, l.extent
 	l.room.filling, l.room.filled = make(chan error, 1), from+roomSize
-	go func(done chan<- error) {
-		_, err := file.WriteAt(bytes.Repeat([]byte{segment.Room}, roomSize), from)
-		if err == nil {
-			err = syncData(file)
-		}
-		done <- err
-	}(l.room.filling)
+	go func(done chan<- error) { done <- fill(path, stands, from) }(l.room.filling)
+}
+
+// fill writes room into a segment, through a descriptor of its own: of a write that came to
+// nothing the system tells each descriptor once, and what the filling is told of records no
+// sync of theirs would be.
+func fill(path string, stands standing, from int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	now, err := standingOf(f)
+	if err == nil && !now.same(stands) { // another stands there meanwhile
+		err = os.ErrNotExist
+	}
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte{segment.Room}, roomSize), from)
+	}
+	if err == nil {
+		err = syncData(f)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // roomFor takes over what was filled. With n bytes to write and no room for
