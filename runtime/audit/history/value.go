@@ -34,9 +34,9 @@ func SearchValue(ctx context.Context, dir string, v Value, q Query) ([]record.En
 // in reports whether a record holds the value.
 func (v Value) in(line []byte) bool {
 	var r struct {
-		Args   map[string]json.RawMessage `json:"args"`
-		Query  map[string]json.RawMessage `json:"query"`
-		Masked []string                   `json:"masked"`
+		Args   members  `json:"args"`
+		Query  members  `json:"query"`
+		Masked []string `json:"masked"`
 	}
 	if json.Unmarshal(line, &r) != nil {
 		return false
@@ -44,14 +44,30 @@ func (v Value) in(line []byte) bool {
 	if slices.Contains(r.Masked, v.Hash) {
 		return true
 	}
-	for _, values := range []map[string]json.RawMessage{r.Args, r.Query} {
-		for _, raw := range values {
-			if v.is(raw) {
-				return true
-			}
-		}
+	return slices.ContainsFunc(r.Args, v.is) || slices.ContainsFunc(r.Query, v.is)
+}
+
+// members are the values of an object, all of those too whose names are alike once a record
+// has cut or masked them.
+type members []json.RawMessage
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *members) UnmarshalJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return err
 	}
-	return false
+	for d.More() {
+		if _, err := d.Token(); err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		*m = append(*m, value)
+	}
+	return nil
 }
 
 // is compares with one recorded value: a plain one, or a hash and size.
