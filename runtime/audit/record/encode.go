@@ -58,24 +58,25 @@ func begin(dst []byte, kind Kind, intent uint64, now time.Time, id string) []byt
 func (e *Encoder) Intent(dst []byte, r *runtime.Record, now time.Time) []byte {
 	dst = begin(dst, KindIntent, 0, now, r.ID)
 	dst = textMember(dst, "process", e.Process)
-	dst = e.who(dst, r)
-	return e.what(dst, r)
+	v := e.veil(r.Principal.Tenant)
+	return v.what(v.who(dst, r), r)
 }
 
 // Outcome appends how an intent ended; without an intent, all of a refusal.
 func (e *Encoder) Outcome(dst []byte, r *runtime.Record, now time.Time) []byte {
+	v := e.veil(r.Principal.Tenant)
 	if r.Sequence == 0 {
 		dst = begin(dst, KindRefusal, 0, now, r.ID)
-		dst = e.what(e.who(dst, r), r)
+		dst = v.what(v.who(dst, r), r)
 	} else {
 		dst = begin(dst, KindOutcome, r.Sequence, now, r.ID)
-		dst = e.who(dst, r)
+		dst = v.who(dst, r)
 	}
-	return e.ending(dst, r)
+	return v.ending(dst, r)
 }
 
 // who appends the members that every record of a request can be found by.
-func (e *Encoder) who(dst []byte, r *runtime.Record) []byte {
+func (d *veil) who(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "surface", string(r.Surface))
 	dst = textMember(dst, "tenant", string(r.Principal.Tenant))
 	dst = textMember(dst, "principal", r.Principal.ID)
@@ -85,7 +86,7 @@ func (e *Encoder) who(dst []byte, r *runtime.Record) []byte {
 		ref = r.Action.Ref
 	}
 	dst = textMember(dst, "action", string(ref))
-	dst = textMember(dst, "host", r.Target.Authority)
+	dst = textMember(dst, "host", d.host(r.Target.Authority))
 	dst = textMember(dst, "effect", effectOf(r))
 	dst = textMember(dst, "rule", r.Verdict.Rule)
 	dst = textMember(dst, "execution", r.Execution)
@@ -101,7 +102,7 @@ func effectOf(r *runtime.Record) string {
 }
 
 // what appends the request itself.
-func (e *Encoder) what(dst []byte, r *runtime.Record) []byte {
+func (d *veil) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "principal_kind", string(r.Principal.Kind))
 	dst = listMember(dst, "roles", r.Principal.Roles)
 	dst = listMember(dst, "groups", r.Principal.Groups)
@@ -116,18 +117,17 @@ func (e *Encoder) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "would", string(r.Verdict.Would))
 	dst = textMember(dst, "credential", r.Credential)
 	dst = textMember(dst, "scheme", r.Target.Scheme)
-	dst = textMember(dst, "method", r.Target.Method)
-	v := e.veil(r.Principal.Tenant)
-	dst = textMember(dst, "path", v.path(r))
-	dst = v.args(dst, r)
-	dst = v.query(dst, r)
-	dst = v.masked(dst)
+	dst = textMember(dst, "method", d.plain(r.Target.Method))
+	dst = textMember(dst, "path", d.path(r))
+	dst = d.args(dst, r)
+	dst = d.query(dst, r)
+	dst = d.masked(dst)
 	return textMember(dst, "body", r.Body)
 }
 
 // ending appends what came of it. Of an error only what its caller may see:
 // the cause may hold bytes of the upstream.
-func (e *Encoder) ending(dst []byte, r *runtime.Record) []byte {
+func (d *veil) ending(dst []byte, r *runtime.Record) []byte {
 	result := "ok"
 	switch {
 	case r.Panicked:
@@ -140,8 +140,7 @@ func (e *Encoder) ending(dst []byte, r *runtime.Record) []byte {
 		dst = textMember(dst, "code", string(r.Err.Code))
 		dst = textMember(dst, "reason", string(r.Err.Reason))
 		dst = textMember(dst, "stage", string(r.Err.Stage))
-		v := e.veil(r.Principal.Tenant)
-		dst = textMember(dst, "message", v.plain(r.Err.Msg))
+		dst = textMember(dst, "message", d.message(r.Err.Msg))
 	}
 	dst = intMember(dst, "credential_version", int64(r.Version))
 	dst = textMember(dst, "credential_used", string(r.Result.Used))

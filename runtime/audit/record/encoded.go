@@ -14,8 +14,11 @@ import (
 // "user:value"), hex, and percent-escapes, once each. What is encoded twice, cut, or
 // in a spelling of its own is not found.
 
-// maxEncoded is the longest encoded run that is looked into, in bytes.
-const maxEncoded = 1024
+// maxEncoded is the longest encoded run that is looked into, in bytes: the longest value in hex.
+const maxEncoded = 2 * maxStored
+
+// shortRun is the longest that is decoded without allocating, in bytes.
+const shortRun = 1024
 
 // encoded overwrites the runs of base64 or hex that hold what the record may not
 // show. It allocates only for runs that decode to text.
@@ -54,15 +57,19 @@ func (d *veil) reveals(run string) bool {
 	if len(run) < minSecret*4/3 || len(run) > maxEncoded {
 		return false
 	}
-	var room [maxEncoded]byte
-	if n, err := hex.Decode(room[:], []byte(run)); err == nil && d.secretText(room[:n]) {
+	var small [shortRun]byte
+	room := small[:]
+	if len(run) > len(small) {
+		room = make([]byte, len(run))
+	}
+	if n, err := hex.Decode(room, []byte(run)); err == nil && d.secretText(room[:n]) {
 		return true
 	}
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(run, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	n, err := encoding.Decode(room[:], []byte(run))
+	n, err := encoding.Decode(room, []byte(run))
 	return err == nil && d.secretText(room[:n])
 }
 

@@ -27,6 +27,7 @@ type veil struct {
 	*Encoder
 	tenant runtime.Tenant
 	known  func(word string) bool // nil: nothing is stored
+	locked bool                   // it cannot be told what is
 	hits   []string               // keyed hashes of what was masked
 }
 
@@ -37,7 +38,7 @@ func (e *Encoder) veil(tenant runtime.Tenant) veil {
 	if err != nil {
 		known = Telling
 	}
-	return veil{Encoder: e, tenant: tenant, known: known}
+	return veil{Encoder: e, tenant: tenant, known: known, locked: err != nil}
 }
 
 // args appends the arguments: those of path and query as they are, those of the
@@ -123,15 +124,13 @@ func (d *veil) object(dst []byte, name string, values runtime.Args, how func(str
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, d.plain(n), maxName)
+		dst = appendText(dst, d.name(n), maxName)
 		dst = append(dst, ':')
 		switch how(n) {
 		case shown:
 			dst = d.shown(dst, values[n])
 		case hidden:
-			if value, ok := values[n].(string); ok {
-				d.hit(value)
-			}
+			d.hit(scalar(values[n]))
 			dst = append(dst, `{"omitted":"secret"}`...)
 		default:
 			dst = d.hashed(dst, values[n])
@@ -210,12 +209,26 @@ func (d *veil) path(r *runtime.Record) string {
 	}
 	for i := range r.Action.Params {
 		p := &r.Action.Params[i]
-		value, ok := r.Args[p.Name].(string)
-		if p.Secret && ok && value != "" {
+		if !p.Secret {
+			continue
+		}
+		if value := scalar(r.Args[p.Name]); value != "" {
 			path = maskSegments(path, value)
 		}
 	}
 	return d.plain(d.escaped(path))
+}
+
+// scalar is an argument as it stands in a path; "" for a list, an object and none.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case nil, []any, map[string]any:
+		return ""
+	default:
+		return string(appendValue(nil, v, func(dst []byte, s string) []byte { return append(dst, s...) }, 0))
+	}
 }
 
 // maskToken masks the segment that a caller's token stands in. The placeholder of

@@ -2,6 +2,7 @@ package record
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,18 +12,67 @@ import (
 // vault holds, those that have the form of a credential, and encodings of them.
 func (d *veil) plain(s string) string { return d.encoded(d.literal(s)) }
 
-// literal is plain for what stands there as it is.
+// literal is plain for what stands there as it is. Of credentials that begin alike the longest
+// goes first: behind a shorter one its rest would stay.
 func (d *veil) literal(s string) string {
+	var found []string
 	if d.Secrets != nil && len(s) >= minSecret {
 		for _, secret := range d.Secrets() {
 			if value := secret.Reveal(); len(value) >= minSecret && strings.Contains(s, value) {
-				d.hit(value)
-				s = strings.ReplaceAll(s, value, masked)
+				found = append(found, value)
 			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b string) int { return len(b) - len(a) })
+	for _, value := range found {
+		if strings.Contains(s, value) {
+			d.hit(value)
+			s = strings.ReplaceAll(s, value, masked)
 		}
 	}
 	return d.words(s)
 }
+
+// name is the name of an argument as it may be shown. Those of one word are looked at as words.
+func (d *veil) name(s string) string {
+	for i := range len(s) {
+		if !tokenByte(s[i]) {
+			return d.safe(s)
+		}
+	}
+	return d.plain(s)
+}
+
+// message is a text of several words as it may be shown: its own words go first, so that what
+// is left in escapes alone takes it as a whole.
+func (d *veil) message(s string) string {
+	if d.stored(s) {
+		d.hit(s)
+		return masked
+	}
+	if s = d.plain(s); d.escapedValue(s) {
+		return masked
+	}
+	return s
+}
+
+// host is a host as it may be shown: a stored value can be one of its labels. While it cannot
+// be told what is stored it is shown: every host of a long label would be unnamed.
+func (d *veil) host(s string) string {
+	if d.known == nil || d.locked {
+		return s
+	}
+	c := cover{text: s}
+	for start, end := range runs(s, labelByte) {
+		if label := s[start:end]; Telling(label) && d.known(label) {
+			d.hit(label)
+			c.hide(start, end)
+		}
+	}
+	return c.covered()
+}
+
+func labelByte(c byte) bool { return c != '.' && tokenByte(c) }
 
 // stored reports whether a whole value that is no single word is in the vault.
 func (d *veil) stored(value string) bool {
