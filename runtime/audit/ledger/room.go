@@ -126,36 +126,59 @@ func soundEnd(f *os.File, end int64) (int64, error) {
 		return 0, err
 	}
 	lines, sound, linked := segment.NewLines(io.LimitReader(f, end-from), from), from, segment.Digest{}
-	begin, hole := from, false // of the line before
+	begin, hole := from, whole // of the line before
 	for first := true; ; {
 		line, err := lines.Next()
 		if errors.Is(err, io.EOF) || errors.Is(err, segment.ErrTorn) || errors.Is(err, segment.ErrLong) {
+			if hole == holed {
+				return begin, nil
+			}
 			return sound, nil
 		}
 		if err != nil {
 			return 0, err
 		}
 		link, err := segment.ParseLink(line)
-		switch {
+		switch unlinked := err == nil && !first && link.Previous != linked; {
 		case err != nil && first && from > 0: // the window begins inside a line
 			sound = lines.End
 			continue
-		case (err != nil || !first && link.Previous != linked) && hole:
+		case hole == holed && (err != nil || unlinked), hole == perhaps && unlinked:
 			return begin, nil
-		case err != nil, !first && link.Previous != linked:
+		case err != nil, unlinked:
 			return sound, nil
 		}
-		begin, hole = lines.Start, holed(line, lines.Start)
+		begin, hole = lines.Start, holeIn(line, lines.Start)
 		first, linked, sound = false, sha256.Sum256(line), lines.End
 	}
 }
 
-// holed reports whether a line that begins at an offset misses a page of its
-// file: room stands where the disk did not keep what was written.
-func holed(line []byte, offset int64) bool {
-	const page = 4 << 10
-	for at := page - int(offset%page); at < len(line); at += page {
-		part := line[at:min(at+page, len(line))]
+// hole says whether a line misses a part of its file that the disk did not keep: room or
+// nothing stands there.
+type hole int
+
+const (
+	whole   hole = iota
+	perhaps      // a sector of blanks, which a record can have as well
+	holed        // what no record has
+)
+
+// holeIn looks for one in a line that begins at an offset. An encoder escapes what is no
+// text, and cuts a value before it is as long as a page.
+func holeIn(line []byte, offset int64) hole {
+	switch {
+	case bytes.IndexByte(line, 0) >= 0, blank(line, offset, 4<<10):
+		return holed
+	case blank(line, offset, 512):
+		return perhaps
+	}
+	return whole
+}
+
+// blank reports whether room fills one of a line's blocks of a size.
+func blank(line []byte, offset int64, size int) bool {
+	for at := size - int(offset%int64(size)); at < len(line); at += size {
+		part := line[at:min(at+size, len(line))]
 		if len(bytes.TrimLeft(part, string(rune(segment.Room)))) == 0 {
 			return true
 		}
