@@ -177,9 +177,16 @@ func (v *verifier) segment(ctx context.Context, path string, last bool) error {
 // to its end. Grown says that a writer has put records there meanwhile, which
 // are read next.
 func (v *verifier) room(f *os.File, from int64, at place) (grown bool, err error) {
-	rest, err := io.ReadAll(io.NewSectionReader(f, from, 1<<62))
-	if err != nil || len(bytes.TrimLeft(rest, string(rune(segment.Room)))) == 0 {
-		return false, err
+	rest, chunk := io.NewSectionReader(f, from, 1<<62), make([]byte, 64<<10)
+	for only := true; only; {
+		n, err := rest.Read(chunk)
+		only = len(bytes.TrimLeft(chunk[:n], string(rune(segment.Room)))) == 0
+		if only && errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if only && err != nil {
+			return false, err
+		}
 	}
 	var first [1]byte
 	if _, err := f.ReadAt(first[:], from); err != nil {
