@@ -70,11 +70,11 @@ func (a *App) forgetApprovals(ctx context.Context, before time.Time) error {
 }
 
 // closeWitness signs the last checkpoint of a long-lived process. A short command
-// makes one only when none was made for a while.
+// makes one only when none was made for a while, or by a clock that was ahead.
 func (a *App) closeWitness(ctx context.Context) error {
 	if a.o.Slot == "" {
 		info, err := os.Stat(checkpoint.In(a.auditDir()).Path)
-		if a.vault.Locked() || err == nil && a.o.Clock().Sub(info.ModTime()) < restfulAfter {
+		if a.vault.Locked() || err == nil && a.o.Clock().Sub(info.ModTime()).Abs() < restfulAfter {
 			return nil // without a key, the next one that has it names these records too
 		}
 	}
