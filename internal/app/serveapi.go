@@ -67,7 +67,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 		return errors.Join(err, ln.Close())
 	}
 	defer closeAdmin()
-	kicked, stop := context.WithCancel(ctx)
+	kicked, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer a.watching(ctx, merged(kicked, kick, o.Reload), lent.follower())()
 	if o.Ready != nil {

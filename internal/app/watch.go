@@ -73,10 +73,12 @@ func (a *App) watch(ctx context.Context, kick <-chan os.Signal, f follower) {
 	}
 }
 
-// watching is watch beside what this process serves. Stop ends it and waits until it has
-// ended: nothing is read, recorded or said in the home's name after what it belongs to.
+// watching is watch beside what this process serves, until stop is called and not until ctx
+// ends: what has begun by then goes on for seconds, and a token that is revoked in them must
+// not. Stop waits until the watch has ended: nothing is read, recorded or said in the home's
+// name after what it belongs to.
 func (a *App) watching(ctx context.Context, kick <-chan os.Signal, f follower) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	done.Go(func() { a.pulse.Keep(ctx) })
 	done.Go(func() { a.watch(ctx, kick, f) })
