@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,5 +181,58 @@ func TestWhatFlowsEndsWithItsTokenInADrain(t *testing.T) {
 	}
 	if err := <-p.done; err != nil {
 		t.Error(err)
+	}
+}
+
+// What listens beside a proxy or an API accepts nobody either once they are to stop.
+func TestWhatListensBesideStopsWithIt(t *testing.T) {
+	t.Parallel()
+	p := newDrainingProxy(t)
+	admin := p.k.App.AdminAddress()
+	if !accepts("tcp", p.sidecar) || !accepts("tcp", admin) {
+		t.Fatal("they do not listen")
+	}
+	p.stop()
+	apptest.Within(t, soon/2, "nobody is accepted", func() bool { return !accepts("tcp", p.sidecar) && !accepts("tcp", admin) })
+	select {
+	case err := <-p.done:
+		t.Errorf("it did not wait for what flows: %v", err)
+	default:
+	}
+	_ = p.flowing.Close()
+	if err := <-p.done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The last record of what stops comes after what was under way beside it.
+func TestTheLastRecordWaitsForWhatListensBeside(t *testing.T) {
+	t.Parallel()
+	for name, serve := range map[string]serving{
+		"proxy.stop": func(ctx context.Context, a *app.App, ready func(network, address string)) error {
+			return a.Serve(ctx, app.ServeOptions{Listen: "127.0.0.1:0", State: true, Ready: func(net.Addr) { ready("tcp", a.AdminAddress()) }})
+		},
+		"serve.stop": func(ctx context.Context, a *app.App, ready func(network, address string)) error {
+			return a.ServeAPI(ctx, app.APIOptions{Listen: "127.0.0.1:0", Ready: func(string, string) { ready("tcp", a.AdminAddress()) }})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := apptest.New(t, apptest.Options{Config: "admin: {listen: \"127.0.0.1:0\"}\n"})
+			stopped := func() bool {
+				return slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return r.Slot == "stopped" && r.Event == name })
+			}
+			_, admin, stop, done := begun(t, k.Open(t, "stopped"), serve)
+			waitedFor := halfAsked(t, "tcp", admin)
+			stop()
+			apptest.Within(t, soon/2, "nobody is accepted", func() bool { return !accepts("tcp", admin) })
+			if stopped() {
+				t.Error("it said its last word before")
+			}
+			_ = waitedFor.Close()
+			if err := <-done; err != nil || !stopped() {
+				t.Errorf("%v, recorded: %t", err, stopped())
+			}
+		})
 	}
 }

@@ -57,17 +57,10 @@ func (l *lender) endWith(ctx context.Context) (end func()) {
 	if l == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		<-ctx.Done()
-		stopping, done := context.WithTimeout(context.Background(), drain)
-		defer done()
+	return endsWith(ctx, func(stopping context.Context) {
 		_ = l.proxy.Shutdown(stopping)
 		<-l.done
-	}()
-	return func() { cancel(); <-ended }
+	})
 }
 
 // Authorities implements [server.Lender].

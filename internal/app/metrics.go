@@ -71,8 +71,9 @@ func (a *App) adminListener() (net.Listener, error) {
 	return socket.Listen(c.Admin.Listen, "another address for admin.listen, or none; now: "+c.Origin("admin.listen"))
 }
 
-// serveAdmin opens admin.listen, if it is set, until stop is called.
-func (a *App) serveAdmin() (stop func(), err error) {
+// serveAdmin opens admin.listen, if it is set, until ctx ends or end is called, which waits
+// until it has ended.
+func (a *App) serveAdmin(ctx context.Context) (end func(), err error) {
 	if a.config.Current().Admin.Listen == "" || a.metrics == nil {
 		return func() {}, nil
 	}
@@ -91,12 +92,10 @@ func (a *App) serveAdmin() (stop func(), err error) {
 	a.admin.Store(addr(ln))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ln) }()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), drain)
-		defer cancel()
-		_ = s.Shutdown(ctx)
+	return endsWith(ctx, func(stopping context.Context) {
+		_ = s.Shutdown(stopping)
 		<-done
-	}, nil
+	}), nil
 }
 
 func addr(ln net.Listener) *string {

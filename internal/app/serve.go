@@ -65,20 +65,11 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		_ = ln.Close()
 		return err
 	}
-	closeSidecar, err := a.serveSidecar(o)
+	endBeside, err := a.serveBeside(ctx, o)
 	if err != nil {
 		_ = ln.Close()
 		return err
 	}
-	defer closeSidecar()
-	closeAdmin := func() {}
-	if o.State {
-		if closeAdmin, err = a.serveAdmin(); err != nil {
-			_ = ln.Close()
-			return err
-		}
-	}
-	defer closeAdmin()
 	defer a.watching(ctx, o.Reload, proxied{ca, server})()
 	done, left := accept(server, ln, o.Room)
 	if o.Ready != nil {
@@ -97,11 +88,41 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 	for range left {
 		<-done
 	}
+	endBeside()
 	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, map[string]string{"listen": ln.Addr().String()})})
 	if isEnd(err) {
 		return nil
 	}
 	return err
+}
+
+// serveBeside opens what listens beside a proxy, until ctx ends or end is called, which
+// waits until all of it has ended.
+func (a *App) serveBeside(ctx context.Context, o ServeOptions) (end func(), err error) {
+	endSidecar, err := a.serveSidecar(ctx, o)
+	if err != nil || !o.State {
+		return endSidecar, err
+	}
+	endAdmin, err := a.serveAdmin(ctx)
+	if err != nil {
+		endSidecar()
+		return nil, err
+	}
+	return func() { endSidecar(); endAdmin() }, nil
+}
+
+// endsWith drains a server when ctx ends, or end is called, which waits for it.
+func endsWith(ctx context.Context, drained func(stopping context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-ctx.Done()
+		stopping, done := context.WithTimeout(context.Background(), drain)
+		defer done()
+		drained(stopping)
+	}()
+	return func() { cancel(); <-ended }
 }
 
 // isEnd reports whether a proxy ended so because it was to.

@@ -62,11 +62,10 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	if err := a.inLedger(context.WithoutCancel(ctx), start); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	closeAdmin, err := a.serveAdmin()
+	endAdmin, err := a.serveAdmin(ctx)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	defer closeAdmin()
 	kicked, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer a.watching(ctx, merged(kicked, kick, o.Reload), lent.follower())()
@@ -79,6 +78,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	}
 	err = a.drained(ctx, s, ln)
 	endLent()
+	endAdmin()
 	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, start.Fields)}
 	_ = a.told(last)
 	return err

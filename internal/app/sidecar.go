@@ -53,10 +53,11 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 	return side, nil
 }
 
-// serveSidecar opens the sidecar of a proxy, if one is wanted. The socket of the
-// home is a convenience: where it cannot be had the proxy serves without it, and
-// says so. A place that was asked for must be had.
-func (a *App) serveSidecar(o ServeOptions) (stop func(), err error) {
+// serveSidecar opens the sidecar of a proxy, if one is wanted, until ctx ends or end is
+// called, which waits until it has ended. The socket of the home is a convenience: where it
+// cannot be had the proxy serves without it, and says so. A place that was asked for must be
+// had.
+func (a *App) serveSidecar(ctx context.Context, o ServeOptions) (end func(), err error) {
 	if o.Sidecar == "" {
 		return func() {}, nil
 	}
@@ -74,11 +75,7 @@ func (a *App) serveSidecar(o ServeOptions) (stop func(), err error) {
 	if err != nil {
 		return func() {}, nil
 	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), drain)
-		defer cancel()
-		side.close(ctx)
-	}, nil
+	return endsWith(ctx, side.close), nil
 }
 
 // close stops to accept and drains.
