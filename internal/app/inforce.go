@@ -75,6 +75,29 @@ func (a *App) ofService(kind, name, digest string) record.Event {
 	}
 }
 
+// fits refuses a service with which a policy in force could not be read any more, as where a
+// condition names an argument that this version lacks: what runs would stay with the old
+// service, and nothing would start.
+func (a *App) fits(s *services.Service) error {
+	others := slices.DeleteFunc(slices.Clone(a.Services().Services()), func(one *services.Service) bool { return one.Name == s.Name })
+	set, err := services.NewSet(append(others, s))
+	if err != nil {
+		return nil // not of the rules: whoever puts it there has looked, or says so
+	}
+	_, before := a.rules().Read(a.Services())
+	_, after := a.rules().Read(set)
+	for _, t := range a.Tenants() {
+		if after[t] == nil || before[t] != nil {
+			continue
+		}
+		e := *runtime.AsError(after[t])
+		e.Msg = "with this " + s.Name + " a policy in force could not be read, so it is not installed:\n" + e.Msg
+		e.Hint = "first take the condition (when) off the rule, which holds for all then; install it; and write the condition for the new version"
+		return &e
+	}
+	return nil
+}
+
 func (a *App) reloadServices() error {
 	set, err := a.readServices()
 	if err == nil {

@@ -21,7 +21,7 @@ type (
 func (a *App) installer() installer.Keeper {
 	return installer.Keeper{
 		Home: a.home, Services: a.services, Broken: a.fault != nil,
-		Reload: a.reloadServices, Check: errata.Filters, Unknown: a.unknownService, Trust: a.upstreamTLS,
+		Reload: a.reloadServices, Check: errata.Filters, Fits: a.fits, Unknown: a.unknownService, Trust: a.upstreamTLS,
 		Dial: func(ctx context.Context, authority string) (net.Conn, error) {
 			conn, _, _, err := a.dialer().Dial(ctx, authority, false, false)
 			return conn, err

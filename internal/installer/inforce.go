@@ -84,6 +84,14 @@ func (k Keeper) Enable(ctx context.Context, name string) error {
 		}
 		return k.notHere(name)
 	}
+	for _, s := range services.LoadDisabled(k.Home.Services()) {
+		if s.Name != name {
+			continue
+		}
+		if err := k.Fits(s); err != nil {
+			return err
+		}
+	}
 	if err := k.Record(ctx, "service.enable", name, ""); err != nil {
 		return err
 	}

@@ -238,6 +238,9 @@ func (k Keeper) place(ctx context.Context, file string, data []byte, vars map[st
 		return nil, runtime.Invalid(err, fix)
 	}
 	s := ready.Service
+	if err := k.Fits(s); err != nil {
+		return nil, err
+	}
 	old := k.former(s.Name)
 	if err := k.Within(ctx, "service.install", s.Name, s.Digest, func() error {
 		undo, err := pin(s)

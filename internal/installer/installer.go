@@ -27,6 +27,7 @@ type Keeper struct {
 
 	Reload  func() error                                                                    // reads the services anew and puts them in force
 	Check   func(*services.Service) error                                                   // what the file's own check leaves to whoever runs it
+	Fits    func(*services.Service) error                                                   // why it cannot be in force with the rules that are, nil when it can
 	Unknown func(name string) error                                                         // the error of a name that is not in force
 	Dial    func(ctx context.Context, authority string) (net.Conn, error)                   // through the guard, to what an operator named
 	Trust   func() (*tls.Config, error)                                                     // of such a connection

@@ -37,6 +37,7 @@ func newShelf(t *testing.T) *shelf {
 	}
 	s := &shelf{}
 	s.Keeper = installer.Keeper{
+		Fits: func(*services.Service) error { return nil },
 		Home: folder, Services: services.NewLive(set),
 		Check:   func(*services.Service) error { return nil },
 		Unknown: func(name string) error { return errors.New("unknown: " + name) },
