@@ -1,6 +1,10 @@
 package app_test
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,4 +48,49 @@ func TestWhatTakesAwayNeedsNoSoundKey(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What doctor advises of a key in the environment keeps the vault open.
+func TestAKeyOfTheEnvironmentIsKeptBeforeItIsUnset(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	configured := func(source string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("master_key: {source: "+source+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := strings.Repeat("ab", 32)
+	configured("env")
+	o := apptest.OptionsOver(home, "", &apptest.Buffer{}, true)
+	o.Env = []string{"KIMBAP_MASTER_KEY=" + key}
+	a := apptest.OpenWith(t, o)
+	file := filepath.Join(home, "master.key")
+	if !slices.ContainsFunc(a.Doctor(t.Context()), func(f app.Finding) bool {
+		return f.Check == "master key" && strings.Contains(f.Fix, "write it into "+file)
+	}) {
+		t.Error("doctor does not say where the key is to be kept")
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	configured("file")
+	b, err := app.New(apptest.OptionsOver(home, "", &apptest.Buffer{}, false))
+	if err == nil {
+		err = b.Open(t.Context())
+	}
+	if e := runtime.AsError(err); e.Reason != runtime.ReasonNoMasterKey || !strings.Contains(e.Hint, "KIMBAP_MASTER_KEY") {
+		t.Errorf("without it: %v; %s", err, e.Hint)
+	}
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	apptest.OpenWith(t, apptest.OptionsOver(home, "", &apptest.Buffer{}, false))
 }

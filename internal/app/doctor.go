@@ -78,7 +78,7 @@ func (a *App) doctorKey(context.Context) Finding {
 	}
 	switch source := a.config.Current().MasterKey.Source; source {
 	case "env":
-		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "unset it there and use master_key.source: file"}
+		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "write it into " + a.home.MasterKey() + " (mode 0600), set master_key.source: file, then unset it"}
 	case "keyring", "command", "transit":
 		return Finding{"master key", "ok", "kept by: " + source, ""}
 	}

@@ -173,7 +173,8 @@ func (a *App) keyGone(why *runtime.Error) error {
 	}
 	if _, file := a.keeps.wrapper().(wrap.File); file {
 		e.Msg = fmt.Sprintf("the master key %s is missing, so nothing in this vault can be opened", a.home.MasterKey())
-		e.Hint = "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init"
+		e.Hint = "put the file back (a running proxy takes it up by itself), or move the home away and start with: kimbap init; " +
+			"a key that was in KIMBAP_MASTER_KEY goes into the file (mode 0600), or back there with master_key.source: env"
 		if a.Shares() { // elsewhere the key is needed still
 			e.Hint = "put it back, or copy the one of another home that shares the store to " + a.home.MasterKey()
 		}
