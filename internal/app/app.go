@@ -284,9 +284,9 @@ func (a *App) openHome() error {
 				return err
 			}
 		}
-	}
-	if a.o.Create && a.fresh {
-		return nil
+		if fresh {
+			return nil
+		}
 	}
 	if err := a.home.Check(a.o.UID); err != nil {
 		return err
