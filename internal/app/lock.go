@@ -126,6 +126,11 @@ func (a *App) lockAndSeal(ctx context.Context) (done Locking, err error) {
 	if oerr := a.order(ctx, 0); oerr != nil {
 		return done, oerr
 	}
+	if err == nil {
+		var late int // runs that began after the list was made, with what was open then
+		late, err = a.revokeRuns(ctx)
+		done.Runs += late
+	}
 	if err != nil {
 		return done, err
 	}

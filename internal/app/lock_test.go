@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,5 +265,40 @@ func TestAProxyWithoutTheNewKeyLocks(t *testing.T) {
 	apptest.Within(t, soon, "the lock", func() bool { why := lacks.Locked(); return why != nil && why.Reason == runtime.ReasonWrongMasterKey })
 	if stale, err := knows.Vault().Stale(t.Context()); err != nil || knows.Locked() != nil {
 		t.Error(fmt.Sprint("the other one: ", stale, err, knows.Locked()))
+	}
+}
+
+// A run that begins while a lock ends the others is ended too.
+func TestALockEndsTheRunThatBeganMeanwhile(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	other := k.Open(t, "other")
+	begin := func(run string) {
+		if _, _, err := other.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Run: run, Scopes: []string{"*"}, TTL: time.Hour}); err != nil {
+			t.Error(err)
+		}
+	}
+	withPin(t, k.Open(t, ""))
+	begin("run_1")
+	o := apptest.OptionsOver(k.Dir, "person", k.Log, false)
+	var locking, begun atomic.Bool
+	o.Clock = func() time.Time {
+		if locking.Load() && !begun.Load() {
+			if list, err := other.ListTokens(t.Context()); err == nil && !list[0].Revoked.IsZero() {
+				begun.Store(true)
+				begin("run_2")
+			}
+		}
+		return time.Now()
+	}
+	person := apptest.OpenWith(t, o)
+	locking.Store(true)
+	if done := lockUp(t, person); done.Runs != 2 || !begun.Load() {
+		t.Errorf("%d runs were ended; a second one began: %t", done.Runs, begun.Load())
+	}
+	locking.Store(false)
+	list, err := other.ListTokens(t.Context())
+	if err != nil || len(list) != 2 || list[0].Revoked.IsZero() || list[1].Revoked.IsZero() {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
