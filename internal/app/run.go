@@ -49,7 +49,7 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	revoke := sync.OnceFunc(func() { _, _ = a.RevokeToken(context.WithoutCancel(ctx), info.ID) })
+	revoke := sync.OnceFunc(func() { a.endRun(context.WithoutCancel(ctx), info.ID, o.Say) })
 	defer revoke()
 
 	counter := &tally.Counter{}
@@ -87,6 +87,29 @@ func (a *App) Run(ctx context.Context, o RunOptions) (int, error) {
 		counts.Say(o, "")
 	}
 	return code, err
+}
+
+// A run whose token could not be ended tries again before it says so: another process may
+// have kept the database for a moment.
+const (
+	endTries = 3
+	endPause = 200 * time.Millisecond
+)
+
+// endRun ends the token of a run that is over.
+func (a *App) endRun(ctx context.Context, id string, say func(line string)) {
+	_, err := a.RevokeToken(ctx, id)
+	for n := 1; err != nil && n < endTries; n++ {
+		time.Sleep(endPause)
+		_, err = a.RevokeToken(ctx, id)
+	}
+	if err == nil {
+		return
+	}
+	a.o.Log.Error().Err(err).Str("token", id).Msg("the token of this run was not revoked")
+	if say != nil {
+		say("the token of this run could not be revoked: " + runtime.Said(err) + "; it is good until it expires, or: " + runtime.Command(a.tenant, "token revoke "+id))
+	}
 }
 
 // private is the proxy of one run.

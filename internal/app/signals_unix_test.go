@@ -3,11 +3,14 @@
 package app_test
 
 import (
+	"database/sql"
 	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -58,5 +61,38 @@ func TestASignalAtTheStartOfARunLeavesNothing(t *testing.T) {
 	}
 	if last, ok := tokenOfRun(t, a); ok && last.Revoked.IsZero() {
 		t.Errorf("a token is good: %+v", last)
+	}
+}
+
+// A run that could not end its token says which one is still good.
+func TestARunSaysThatItsTokenIsStillGood(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	o := apptest.OptionsOver(k.Dir, "run", k.Log, false)
+	o.Env = append(o.Env, "PATH="+os.Getenv("PATH"))
+	a := apptest.OpenWith(t, o)
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TRIGGER kept BEFORE UPDATE ON tokens BEGIN SELECT RAISE(FAIL, 'kept'); END")
+	var said []string
+	if _, err := a.Run(t.Context(), app.RunOptions{
+		Command: []string{"true"}, Agent: "a", NoCover: true, Stdout: io.Discard, Stderr: io.Discard, Bare: func() {},
+		Say: func(line string) { said = append(said, line) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	exec("DROP TRIGGER kept")
+	last, ok := tokenOfRun(t, a)
+	if !ok || !slices.ContainsFunc(said, func(line string) bool { return strings.Contains(line, "kimbap token revoke "+last.ID) }) {
+		t.Errorf("said %q of %+v", said, last)
 	}
 }
