@@ -2,10 +2,12 @@ package app_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -158,4 +160,31 @@ func closing(t *testing.T, a *app.App, do func(*app.App) error) error {
 		err = cerr
 	}
 	return err
+}
+
+// A secret that could not be removed is not one that was, in the trail either.
+func TestARemovalThatFailedIsRecordedSo(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	owner := k.Open(t, "")
+	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "ALTER TABLE secrets RENAME TO away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.RemoveSecret(t.Context(), apptest.Secret); err == nil {
+		t.Fatal("it was removed")
+	}
+	var results []string
+	for _, r := range k.Records(t) {
+		if r.Event == "vault.remove" {
+			results = append(results, r.Fields["result"])
+		}
+	}
+	if len(results) != 2 || results[0] != "" || results[1] == "" {
+		t.Errorf("recorded with the results %q", results)
+	}
 }

@@ -249,11 +249,12 @@ func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
 }
 
 // RemoveSecret removes a stored credential; false when there was none.
-func (a *App) RemoveSecret(ctx context.Context, name string) (bool, error) {
-	if err := a.inLedger(ctx, a.ofSecret("vault.remove", name)); err != nil {
-		return false, err
-	}
-	return a.vault.Remove(ctx, a.tenant, name)
+func (a *App) RemoveSecret(ctx context.Context, name string) (removed bool, err error) {
+	err = a.depriving(ctx, "vault.remove", map[string]string{"name": name}, func() (err error) {
+		removed, err = a.vault.Remove(ctx, a.tenant, name)
+		return err
+	})
+	return removed, err
 }
 
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the
