@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -23,6 +25,7 @@ type desk struct {
 	Desk
 	enter, note, tokens func() error
 	waiting             []Approval
+	records             func(f Filter, after string) []Record
 }
 
 func (d *desk) Enter(context.Context, runtime.Caller) (runtime.Principal, error) {
@@ -36,6 +39,9 @@ func (d *desk) Decided(context.Context, runtime.Principal, int) ([]Approval, err
 func (d *desk) Standing(context.Context, runtime.Principal) ([]Standing, error) { return nil, nil }
 func (d *desk) Waiting(context.Context, runtime.Principal, int, time.Duration) ([]Approval, error) {
 	return d.waiting, nil
+}
+func (d *desk) Records(_ context.Context, _ runtime.Principal, f Filter, after string, _ int) ([]Record, error) {
+	return d.records(f, after), nil
 }
 
 func did(f func() error) error {
@@ -225,5 +231,33 @@ func TestPathsHaveOneForm(t *testing.T) {
 		if answer.StatusCode < 400 || answer.Header.Get("Location") != "" || !strings.Contains(text, "no such page") {
 			t.Errorf("%s: %d %s %s", path, answer.StatusCode, answer.Header.Get("Location"), text)
 		}
+	}
+}
+
+// Who follows "Older" reads on where the page ends, with the same filter.
+func TestOlderRecordsAreOnePageOn(t *testing.T) {
+	t.Parallel()
+	d := &desk{records: func(f Filter, after string) (out []Record) {
+		if f.Action != "github.*" || f.Text != "a&b=c d" || f.Since.IsZero() {
+			t.Errorf("asked for %+v", f)
+		}
+		if after != "" {
+			return []Record{{Key: "last", Line: fmt.Appendf(nil, `{"id":"after %s"}`, after)}}
+		}
+		for i := range trailPage + 1 {
+			out = append(out, Record{Key: fmt.Sprintf("2026-11-29T08:00:00.1Z %d serve", i+1), Line: []byte(`{}`)})
+		}
+		return out
+	}}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	_, text := ask(t, browser, base+"trail?"+url.Values{"action": {"github.*"}, "text": {"a&b=c d"}, "since": {"24h"}}.Encode(), nil)
+	older := regexp.MustCompile(`href="/c/(trail\?[^"]*)">Older`).FindStringSubmatch(text)
+	if older == nil {
+		t.Fatal(text)
+	}
+	answer, text := ask(t, browser, base+html.UnescapeString(older[1]), nil)
+	if want := "after 2026-11-29T08:00:00.1Z 100 serve"; answer.StatusCode != http.StatusOK || !strings.Contains(text, want) || strings.Contains(text, "Older") {
+		t.Errorf("%s is %d without %q: %s", older[1], answer.StatusCode, want, text)
 	}
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"net/http"
 	"net/url"
 	"time"
@@ -56,11 +57,11 @@ func (c *Console) trail(w http.ResponseWriter, r *http.Request, v visit) error {
 	if err != nil {
 		return err
 	}
-	older := ""
+	older := template.URL("") // else its "=" and "&" were escaped, and the link led to the newest again
 	if len(records) > trailPage {
 		records = records[:trailPage]
 		q.Set("after", records[trailPage-1].Key)
-		older = q.Encode()
+		older = template.URL(q.Encode())
 	}
 	var entries []entry
 	for _, record := range records {
