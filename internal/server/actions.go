@@ -1,14 +1,10 @@
 package server
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"math"
 	"net/http"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
@@ -141,6 +137,9 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 		defer room.give()
 		c.Room = func() error { return room.take(r.Context()) }
 		result, err := s.o.Agent.Call(r.Context(), c)
+		if err == nil {
+			err = room.holds(r.Context(), len(result.Body))
+		}
 		return answerResult(w, result, body.Raw, err)
 	})
 }
@@ -234,71 +233,10 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 	}
 	defer room.give()
 	result, err := s.o.Agent.Collect(r.Context(), a.caller, id, wait, func() error { return room.take(r.Context()) })
-	return answerResult(w, result, body.Raw, err)
-}
-
-// answerResult writes what an action answered, as {"result": …} or as it is.
-func answerResult(w http.ResponseWriter, result Result, raw bool, err error) error {
-	if err != nil {
-		return err
-	}
-	if result.Preview != nil {
-		return answerJSON(w, http.StatusOK, map[string]any{"preview": result.Preview, "text": result.Text}, nil)
-	}
-	if raw {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		_, _ = w.Write(result.Body)
-		if result.Ours && len(result.Body) > 0 {
-			_, _ = w.Write([]byte("\n"))
-		}
-		return nil
-	}
-	var text bytes.Buffer
-	text.Grow(len(result.Body) + len(`{"result":null}`+"\n"))
-	text.WriteString(`{"result":`)
-	switch body := bytes.TrimSpace(result.Body); {
-	case len(body) == 0:
-		text.WriteString("null")
-	case json.Valid(body): // bytes in it that are no UTF-8 are in no JSON of ours (RFC 8259 section 8.1)
-		text.Write(bytes.ToValidUTF8(body, []byte("\uFFFD")))
-	case utf8.Valid(result.Body):
-		quoted, _ := json.Marshal(string(result.Body))
-		text.Write(quoted)
-	default:
-		quoted, _ := json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(result.Body)})
-		text.Write(quoted)
-	}
-	text.WriteString("}\n")
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text.Bytes())
-	return nil
-}
-
-// answerJSON writes a value, or returns the error.
-func answerJSON(w http.ResponseWriter, status int, body any, err error) error {
-	if err != nil {
-		return err
-	}
-	text, err := encoded(body)
 	if err == nil {
-		writeJSON(w, status, text)
+		err = room.holds(r.Context(), len(result.Body))
 	}
-	return err
-}
-
-// encoded is a value as JSON.
-func encoded(body any) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(body)
-	return text.Bytes(), err
-}
-
-func writeJSON(w http.ResponseWriter, status int, text []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text)
+	return answerResult(w, result, body.Raw, err)
 }
 
 // flag reads a yes or no of the query.

@@ -186,10 +186,8 @@ func (s *Server) told(w http.ResponseWriter, r *http.Request, a visit, f func(ct
 	if err != nil {
 		return err
 	}
-	if len(text) > Large {
-		if err := room.take(r.Context()); err != nil {
-			return untold(answer.ID, err)
-		}
+	if err := room.holds(r.Context(), len(text)); err != nil {
+		return untold(answer.ID, err)
 	}
 	status := http.StatusOK
 	if answer.Open {

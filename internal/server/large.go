@@ -102,6 +102,14 @@ func (a *allowance) take(ctx context.Context) error {
 	}
 }
 
+// holds takes room where what is there is large and has none: it was made of less.
+func (a *allowance) holds(ctx context.Context, size int) error {
+	if size <= Large || a.has {
+		return nil
+	}
+	return a.take(ctx)
+}
+
 // late is an error once an answer has had its place for too long.
 func (a *allowance) late() error {
 	if a.of.clock().Sub(a.since) <= largeLasts {
