@@ -150,6 +150,13 @@ func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 }
 
 func unfit(action *runtime.Action, field string, err error) error {
+	if errors.Is(err, jq.ErrNoRoom) { // the filter is not wrong for that
+		return &runtime.Error{
+			Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref, Err: err,
+			Msg:  fmt.Sprintf("%s was done, and there was no room in memory for the %s of its answer", action.Ref, field),
+			Hint: "do not send it again for that; where it only reads, ask for less, or again when less runs",
+		}
+	}
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,
 		Msg:  fmt.Sprintf("%s was done, and its answer does not fit the %s of its service file: %s", action.Ref, field, runtime.AsError(err).Msg),

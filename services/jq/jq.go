@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	goruntime "runtime"
 	"runtime/metrics"
 	"time"
 
@@ -34,17 +35,46 @@ const (
 	filterText   = 64 << 10 // of the expression itself, bytes
 )
 
+// ErrNoRoom is in the error of an expression that ran out of memory, be it by itself or
+// because others took it at the time.
+var ErrNoRoom = errors.New("no room in memory")
+
+// again lets one expression at a time try again that ran out of memory beside others.
+var again = make(chan struct{}, 1)
+
 // Filter runs a jq expression over JSON data and returns its results, one JSON
 // value a line. Numbers keep their digits. The expression sees no environment,
 // no files, no modules and no input but the data. It may take five seconds and a
 // quarter of a gibibyte, and give 64 MiB; one that goes on after that inside a
-// single step is left behind, and ends with the process. Errors are
-// *runtime.Error with CodeInvalidInput.
+// single step is left behind, and ends with the process. What the rest of the process
+// takes meanwhile cannot be told apart: out of memory, it is tried once more when no other
+// is. Errors are *runtime.Error with CodeInvalidInput.
 func Filter(expression string, data []byte) ([]byte, error) {
+	return within(expression, data, heap)
+}
+
+func within(expression string, data []byte, heap func() uint64) ([]byte, error) {
 	code, err := compile(expression)
 	if err != nil {
 		return nil, err
 	}
+	out, err := attempt(code, data, heap)
+	if !errors.Is(err, ErrNoRoom) {
+		return out, err
+	}
+	select {
+	case again <- struct{}{}:
+		defer func() { <-again }()
+	case <-time.After(filterTime):
+		return nil, err
+	}
+	goruntime.GC() // what others have left is nothing that it takes
+	return attempt(code, data, heap)
+}
+
+// attempt is one try. Out of memory it returns once the expression has ended, so that it can
+// be tried again.
+func attempt(code *gojq.Code, data []byte, heap func() uint64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), filterTime)
 	defer cancel()
 	type outcome struct {
@@ -67,10 +97,25 @@ func Filter(expression string, data []byte) ([]byte, error) {
 		case <-ctx.Done():
 			return nil, errFilter("the jq expression took more than %v", filterTime)
 		case <-look.C:
-			if now := heap(); now > before+filterMemory {
+			if heap() <= before+filterMemory {
+				continue
+			}
+			cancel()
+			select {
+			case <-done:
+				return nil, noRoom()
+			case <-time.After(filterTime):
 				return nil, errFilter("the jq expression took more than %d MiB of memory", filterMemory>>20)
 			}
 		}
+	}
+}
+
+func noRoom() error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Err: ErrNoRoom,
+		Msg:  fmt.Sprintf("there was no room in memory for the jq expression: with what ran beside it, it took more than %d MiB", filterMemory>>20),
+		Hint: "ask for less at once, or again when less runs; if it fails alone too, write an expression that needs less",
 	}
 }
 
