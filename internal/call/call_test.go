@@ -3,6 +3,8 @@ package call
 import (
 	"errors"
 	"net/http"
+	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -67,6 +69,10 @@ func TestPagesAreJoined(t *testing.T) {
 		"one\ntwo":          {"one\n", "two"},
 		`[]`:                {`[]`},
 		`[4]`:               {`null`, `[4]`},
+		`[[1, 2],"a]",{}]`:  {` [[1, 2] , "a]"]`, "[]", "\n[{}\n,4]"},
+		"one\n[1,2,3]":      {"[1,2]", "one", "[3, 4]"},
+		"[1] 2":             {"[1] 2", "[]"},
+		"[\"\xff\"]":        {"[\"\xff\"]"},
 	} {
 		var g gathered
 		for _, page := range pages {
@@ -103,6 +109,30 @@ func TestABinaryAnswerIsKept(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%q became %q (%v)", body, got, err)
 		}
+	}
+}
+
+// Pages take the room that their text takes: what stands for an element is no longer than it.
+func TestPagesOfShortElementsTakeLittleRoom(t *testing.T) {
+	page := []byte("[" + strings.Repeat("1, ", 1<<18) + "1]")
+	held := func() int {
+		var of goruntime.MemStats
+		goruntime.GC()
+		goruntime.ReadMemStats(&of)
+		return int(of.HeapAlloc)
+	}
+	before := held()
+	var g gathered
+	for range 2 {
+		if n, err := g.add(page, nil); n != 1<<18+1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if kept := held() - before; kept > 4*len(page) || g.elements != 2<<18+2 {
+		t.Errorf("%d elements of %d bytes take %d", g.elements, 2*len(page), kept)
+	}
+	if got := string(g.bytes(3)); got != "[1,1,1]" {
+		t.Errorf("cut to %.40s", got)
 	}
 }
 

@@ -195,7 +195,8 @@ func asArguments(s step, next *url.URL) runtime.Args {
 
 // gathered are the pages so far.
 type gathered struct {
-	list     []json.RawMessage
+	list     []byte // the elements of lists, with commas between: what stands for each would be longer than a short one
+	listed   int    // how many elements of lists there are
 	lines    [][]byte
 	elements int
 	size     int
@@ -218,14 +219,18 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 			return 0, err
 		}
 	}
-	var list []json.RawMessage
-	if json.Unmarshal(page, &list) == nil { // null too: a list of none, as some APIs write it
-		g.list = append(g.list, list...)
-		g.elements += len(list)
-		return len(list), nil
+	first := bytes.TrimSpace(page)
+	if string(first) == "null" { // a list of none, as some APIs write it
+		return 0, nil
 	}
-	if page = bytes.TrimSpace(page); len(page) > 0 { // else its filter left nothing of it
-		g.lines = append(g.lines, page)
+	if len(first) > 0 && first[0] == '[' && json.Valid(first) {
+		before := g.listed
+		g.list, g.listed = appendElements(g.list, first, g.listed, 0)
+		g.elements += g.listed - before
+		return g.listed - before, nil
+	}
+	if len(first) > 0 { // else its filter left nothing of it
+		g.lines = append(g.lines, first)
 		g.elements++
 	}
 	return -1, nil
@@ -233,31 +238,37 @@ func (g *gathered) add(page []byte, err error) (int, error) {
 
 // bytes writes the pages out, at most so many elements of lists.
 func (g *gathered) bytes(most int) []byte {
-	out, list := bytes.Join(g.lines, []byte("\n")), g.list
+	out, list, listed := bytes.Join(g.lines, []byte("\n")), g.list, g.listed
 	switch {
-	case len(g.lines) > 0 && list == nil && !slices.ContainsFunc(g.lines, func(page []byte) bool { return !json.Valid(page) }):
-		for _, page := range g.lines {
-			list = append(list, page)
-		}
-		out = nil
-	case len(g.lines) > 0 && list == nil:
+	case len(g.lines) > 0 && g.listed == 0 && !slices.ContainsFunc(g.lines, func(page []byte) bool { return !json.Valid(page) }):
+		list, listed, out = bytes.Join(g.lines, []byte(",")), len(g.lines), nil
+	case len(g.lines) > 0 && g.listed == 0:
 		return out
 	}
-	if most > 0 && len(list) > most {
-		list = list[:most]
+	list = append(append([]byte("["), list...), ']')
+	if most > 0 && listed > most {
+		list, _ = appendElements([]byte("["), list, 0, most)
+		list = append(list, ']')
 	}
-	joined := append([]byte("["), bytes.Join(asBytes(list), []byte(","))...)
-	joined = append(joined, ']')
 	if len(out) > 0 {
-		joined = append(append(out, '\n'), joined...)
+		list = append(append(out, '\n'), list...)
 	}
-	return joined
+	return list
 }
 
-func asBytes(list []json.RawMessage) [][]byte {
-	out := make([][]byte, len(list))
-	for i, raw := range list {
-		out[i] = raw
+// appendElements appends the elements of a list of JSON to others, of which there are so many;
+// as far as there are most then, 0 for all.
+func appendElements(to, list []byte, count, most int) ([]byte, int) {
+	dec := json.NewDecoder(bytes.NewReader(list))
+	_, _ = dec.Token()
+	for raw := json.RawMessage(nil); dec.More() && (most == 0 || count < most); count++ {
+		if dec.Decode(&raw) != nil { // cannot be: it is valid
+			break
+		}
+		if count > 0 {
+			to = append(to, ',')
+		}
+		to = append(to, raw...)
 	}
-	return out
+	return to, count
 }
