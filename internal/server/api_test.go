@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,5 +178,25 @@ func TestKeysOfOthersAreNotPushedOutByThoseUnderWay(t *testing.T) {
 	}
 	if _, _, err := o.take(keptKey{"quiet/token:a", "1"}, [32]byte{1}); err != nil || len(o.kept) > keptAll {
 		t.Error("of its own it pushes out none either: ", err)
+	}
+}
+
+// Who leaves while it waits for an answer is no fault of ours.
+func TestWhoLeavesWhileItWaitsIsNoFault(t *testing.T) {
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(left, "POST", "/", nil)
+	err := (&kept{done: make(chan struct{})}).again(httptest.NewRecorder(), r)
+	if runtime.CodeOf(err) != runtime.CodeCanceled || !errors.Is(err, context.Canceled) {
+		t.Errorf("under a key: %v", err)
+	}
+	l := &newServer(Options{}).large
+	l.all = largeAll
+	a, err := l.allow(runtime.Principal{ID: "a", Tenant: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.take(left); runtime.CodeOf(err) != runtime.CodeCanceled || !errors.Is(err, context.Canceled) || len(l.waiting) != 0 {
+		t.Errorf("for room: %v", err)
 	}
 }

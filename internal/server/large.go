@@ -92,8 +92,8 @@ func (a *allowance) take(ctx context.Context) error {
 		return nil
 	}
 	a.of.waiting = slices.DeleteFunc(a.of.waiting, func(other *allowance) bool { return other == a })
-	if err := ctx.Err(); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return hasLeft(ctx, "to have room in memory")
 	}
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute,

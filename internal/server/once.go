@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func (k *kept) again(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case <-k.done:
 	case <-r.Context().Done():
-		return r.Context().Err()
+		return hasLeft(r.Context(), "under this Idempotency-Key")
 	}
 	w.Header().Set("Idempotent-Replayed", "true")
 	w.Header().Set(requestID, k.answer.request) // under which the trail has it
@@ -108,6 +109,11 @@ func (k *kept) again(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(k.answer.status)
 	_, _ = w.Write(k.answer.body)
 	return nil
+}
+
+// hasLeft is the error of a caller that has left while it waited.
+func hasLeft(ctx context.Context, what string) error {
+	return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the caller went away while it waited for the answer " + what, Err: ctx.Err()}
 }
 
 // take finds the key, or makes it.
