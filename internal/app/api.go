@@ -210,7 +210,7 @@ func (s apiAgent) Approval(ctx context.Context, who runtime.Principal, id string
 
 // Collect implements [server.Agent]. The wait is for the decision alone: what follows has its
 // own limits of time.
-func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (server.Result, error) {
+func (s apiAgent) Collect(ctx context.Context, request string, caller runtime.Caller, id string, wait time.Duration, room func() error) (server.Result, error) {
 	me, p, err := s.a.decidedWithin(ctx, caller, id, wait)
 	if err != nil {
 		return server.Result{}, err
@@ -221,7 +221,7 @@ func (s apiAgent) Collect(ctx context.Context, caller runtime.Caller, id string,
 			Msg: "a person has not decided yet", Hint: "ask again",
 		}
 	}
-	answer := &Answer{Room: room, Free: server.Large}
+	answer := &Answer{Room: room, Free: server.Large, RequestID: request}
 	action, args, err := s.a.collect(ctx, caller, me, p, answer, func(req *runtime.Request) { req.Results = approvalPage })
 	if err != nil {
 		return server.Result{}, err

@@ -299,8 +299,8 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 	return a.collect(ctx, caller, me, decided, out, func(*runtime.Request) {})
 }
 
-// collect executes what was decided for, in its requester's name, into an answer that is
-// bounded like out. A redirect is followed as one of a call is: the yes is not for that, and
+// collect executes what was decided for, in its requester's name and under the id of out if it
+// has one already, into an answer that is bounded like out. A redirect is followed as one of a call is: the yes is not for that, and
 // asks says of the request how a further question is told.
 func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer, asks func(*runtime.Request)) (*runtime.Action, runtime.Args, error) {
 	if err := decided.Refusal(); err != nil {

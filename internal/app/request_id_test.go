@@ -53,3 +53,23 @@ func TestAnErrorOfACallNamesItsRequest(t *testing.T) {
 	}
 	recorded(got.RequestID, 409)
 }
+
+// What a person has accepted is in the trail under the id that its result is answered with.
+func TestACollectedResultNamesItsRequest(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	held := c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3}}`).problem(t)
+	if _, err := k.Open(t, "").Accept(t.Context(), held.ApprovalID, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	got := c.ask(t, agent, "POST", "/v1/approvals/"+held.ApprovalID+":result", "")
+	id := got.Header.Get("X-Request-Id")
+	if got.Status != 200 || id == "" {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	apptest.Eventually(t, "the outcome of "+id, func() bool {
+		return slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return r.ID == id && r.Status == 200 })
+	})
+}

@@ -232,7 +232,7 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 		return err
 	}
 	defer room.give()
-	result, err := s.o.Agent.Collect(r.Context(), a.caller, id, wait, func() error { return room.take(r.Context()) })
+	result, err := s.o.Agent.Collect(r.Context(), a.id, a.caller, id, wait, func() error { return room.take(r.Context()) })
 	if err == nil {
 		err = room.holds(r.Context(), len(result.Body))
 	}

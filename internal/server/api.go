@@ -55,8 +55,8 @@ type Agent interface {
 	Approvals(ctx context.Context, who runtime.Principal, all bool) ([]Item, error)
 	Approval(ctx context.Context, who runtime.Principal, id string, full bool) (any, error)
 	// Collect waits so long (0: not at all) for the decision on a request of the caller's own, executes it
-	// when it was accepted, and returns its result. Room is that of [Call].
-	Collect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration, room func() error) (Result, error)
+	// when it was accepted, as the request of that id, and returns its result. Room is that of [Call].
+	Collect(ctx context.Context, request string, caller runtime.Caller, id string, wait time.Duration, room func() error) (Result, error)
 }
 
 // Decision is what an operator says to an approval.
