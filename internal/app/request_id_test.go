@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
@@ -72,4 +73,32 @@ func TestACollectedResultNamesItsRequest(t *testing.T) {
 	apptest.Eventually(t, "the outcome of "+id, func() bool {
 		return slices.ContainsFunc(k.Records(t), func(r apptest.Record) bool { return r.ID == id && r.Status == 200 })
 	})
+}
+
+// A token that cannot be prolonged has its end in the trail, and what is no id stands nowhere.
+func TestWhatIsNotProlongedSaysSo(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	a := k.Open(t, "")
+	_, value := tokenOf(t, k, app.TokenGrant{})
+	for _, id := range []string{"tok_none", value} {
+		if _, found, err := a.ProlongToken(t.Context(), id, time.Hour); found || err != nil {
+			t.Errorf("%s: %v %v", id, found, err)
+		}
+	}
+	ends := map[string]int{}
+	for _, r := range k.Records(t) {
+		if strings.Contains(r.Line, `"token.prolong"`) {
+			ends["all"]++
+			if strings.Contains(r.Line, "tok_none") && strings.Contains(r.Line, `"result":"invalid_input"`) {
+				ends["none"]++
+			}
+		}
+		if strings.Contains(r.Line, value) {
+			t.Error(r.Line)
+		}
+	}
+	if ends["all"] != 2 || ends["none"] != 1 {
+		t.Errorf("%v", ends)
+	}
 }

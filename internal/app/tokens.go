@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,10 +89,19 @@ func (a *App) IdleScopes(scopes []string) (said []string) {
 // ProlongToken gives the token of a run that goes on another ttl, and returns how much
 // it has; false when there is none of that id that the operator made for a run.
 func (a *App) ProlongToken(ctx context.Context, id string, ttl time.Duration) (left time.Duration, found bool, err error) {
+	if !strings.HasPrefix(id, "tok_") { // as of RevokeToken
+		return 0, false, nil
+	}
+	none := unknownID("token of a run", id) // for the record: it came to nothing
 	err = a.noted(ctx, "token.prolong", map[string]string{"token": id, "ttl": ttl.String()}, func() (err error) {
-		left, found, err = a.identity.Prolong(ctx, a.Operator(), id, ttl)
+		if left, found, err = a.identity.Prolong(ctx, a.Operator(), id, ttl); err == nil && !found {
+			err = none
+		}
 		return err
 	})
+	if errors.Is(err, none) {
+		err = nil
+	}
 	return left, found, err
 }
 
