@@ -46,7 +46,7 @@ func newApproveListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.sayApprovals(list)
+				return c.sayNewest(list, all)
 			}); done {
 				return err
 			}
@@ -58,21 +58,26 @@ func newApproveListCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				err = c.sayApprovals(list)
-				switch {
-				case len(list) < app.ListLimit:
-				case all:
-					c.say("these are the newest %d; the trail has all that was decided: kimbap audit search --action 'approval.*'", app.ListLimit)
-				default:
-					c.say("these are the newest %d; others that wait show once some of these are decided", app.ListLimit)
-				}
-				return err
+				return c.sayNewest(list, all)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "include those that were decided")
 	cmd.Flags().BoolVar(&standing, "standing", false, "what earlier decisions still allow (accept --for, --run)")
 	return cmd
+}
+
+// sayNewest shows approvals, and says so where there may be older ones.
+func (c *cli) sayNewest(list []app.Approval, all bool) error {
+	err := c.sayApprovals(list)
+	switch {
+	case len(list) < app.ListLimit:
+	case all:
+		c.say("these are the newest %d; the trail has all that was decided: kimbap audit search --action 'approval.*'", app.ListLimit)
+	default:
+		c.say("these are the newest %d; others that wait show once some of these are decided", app.ListLimit)
+	}
+	return err
 }
 
 func (c *cli) sayApprovals(list []app.Approval) error {
