@@ -80,7 +80,7 @@ func TestWhatIsNotProlongedSaysSo(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{})
 	a := k.Open(t, "")
-	_, value := tokenOf(t, k, app.TokenGrant{})
+	value, _ := tokenOf(t, k, app.TokenGrant{})
 	for _, id := range []string{"tok_none", value} {
 		if _, found, err := a.ProlongToken(t.Context(), id, time.Hour); found || err != nil {
 			t.Errorf("%s: %v %v", id, found, err)
