@@ -300,8 +300,8 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 }
 
 // collect executes what was decided for, in its requester's name and under the id of out if it
-// has one already, into an answer that is bounded like out. A redirect is followed as one of a call is: the yes is not for that, and
-// asks says of the request how a further question is told.
+// has one already, into an answer that is bounded like out. A redirect is followed as one of a
+// call is: the yes is not for that, and asks says of the request how a further question is told.
 func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer, asks func(*runtime.Request)) (*runtime.Action, runtime.Args, error) {
 	if err := decided.Refusal(); err != nil {
 		return nil, nil, err

@@ -93,7 +93,7 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 			return nil, s, err
 		}
 		location := answer.Header.Get("Location")
-		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified {
+		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified || s.theirs() {
 			return answer, s, nil
 		}
 		if hop == mostRedirects {
@@ -107,12 +107,12 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 	}
 }
 
-// redirected is the step that a redirect leads to. What a program sent itself, and a person
-// has allowed since, is the program's to follow: its fields are not for another request.
+// theirs reports whether a program sent its request itself, which a person has allowed since. What
+// that is redirected to is the program's to follow: its fields are not for another request.
+func (s step) theirs() bool { return s.req.Raw != nil && !s.req.Followed }
+
+// redirected is the step that a redirect leads to.
 func (a Actions) redirected(s step, location string, status int) (step, error) {
-	if s.req.Raw != nil && !s.req.Followed {
-		return step{}, unfollowed(s, "answered with a redirect (%d), which is for whoever sends it to follow", status)
-	}
 	if s.url == nil { // most calls never ask where they went
 		var err error
 		if s, err = a.first(s.req, s.action); err != nil {
