@@ -314,7 +314,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 		return nil, nil, err
 	}
 	req := held.Request()
-	req.Caller, req.Approval = caller, decided.ID
+	req.ID, req.Caller, req.Approval = out.RequestID, caller, decided.ID
 	asks(req)
 	a.readable(req)
 	action, err := a.heldAction(req)
