@@ -92,7 +92,7 @@ func (a *App) fits(s *services.Service) error {
 		}
 		e := *runtime.AsError(after[t])
 		e.Msg = "with this " + s.Name + " a policy in force could not be read, so it is not installed:\n" + e.Msg
-		e.Hint = "first take the condition (when) off the rule, which holds for all then; install it; and write the condition for the new version"
+		e.Hint = "first take the condition (when) off a rule that denies or asks, so that it holds for all, and out a rule that allows; install it; and write the condition for the new version"
 		return &e
 	}
 	return nil
