@@ -27,6 +27,7 @@ func redirecting() servicestest.Options {
 	}
 	return servicestest.Options{Routes: map[string]servicestest.Behave{
 		"/moved": moved("301 Moved Permanently\r\nLocation: /notes/7"), "/asked": moved("302 Found\r\nLocation: /made"),
+		"/keys":    moved("303 See Other\r\nLocation: https://elsewhere.test/"),
 		"/away":    moved("302 Found\r\nLocation: https://elsewhere.test/"),
 		"/notes":   moved("303 See Other\r\nLocation: /made"),
 		"/notes/9": moved("307 Temporary Redirect\r\nLocation: /notes/7"),
@@ -111,6 +112,20 @@ func TestAScriptAsksAboutARedirect(t *testing.T) {
 	}
 }
 
+// Whoever is told that a redirect was not followed is told too that the request before it was
+// done: the next thing would be to send it again.
+func TestARedirectBehindWhatWasDoneSaysSo(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: fmt.Sprintf(asksFor, "false"), Upstream: redirecting()})
+	session := mcpProcess(t, k)
+	got := use(t, session, "call", map[string]any{"action": "notes.create-key", "args": map[string]any{"fields": map[string]any{"name": "a"}}})
+	for _, said := range []string{"notes.create-key was done", "redirects to another host", "do not send it again"} {
+		if !got.Failed || !strings.Contains(got.Text, said) {
+			t.Errorf("%q is not said: %s", said, got.Text)
+		}
+	}
+}
+
 // What a person said yes to is followed as it is without a question, and each hop is judged.
 func TestARedirectIsFollowedAfterAYes(t *testing.T) {
 	t.Parallel()
@@ -134,8 +149,17 @@ func TestARedirectIsFollowedAfterAYes(t *testing.T) {
 	if got, code := over("away"); code != runtime.CodeUpstream || !strings.Contains(got, "redirects to another host") {
 		t.Errorf("to another host: %s", got)
 	}
-	if got, code := over("asked"); code != runtime.CodeApprovalPending {
+	got, code := over("asked")
+	if code != runtime.CodeApprovalPending {
 		t.Errorf("to what must be asked: %s", got)
+	}
+	_, further, _ := strings.Cut(got, `"approval_id":"`)
+	further, _, _ = strings.Cut(further, `"`)
+	if _, err := owner.Accept(t.Context(), further, app.Yes{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := api.ask(t, agent, "POST", "/v1/approvals/"+further+":result", `{}`); got.Status != 200 || !strings.Contains(got.Body, `{"id":7}`) {
+		t.Errorf("what was asked about behind a redirect: %d %s", got.Status, got.Body)
 	}
 	asked := use(t, session, "call", map[string]any{"action": "notes.read-as", "args": map[string]any{"how": "moved"}})
 	if _, err := owner.Accept(t.Context(), asked.Pending.ApprovalID, app.Yes{}); err != nil {

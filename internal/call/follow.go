@@ -54,6 +54,12 @@ func onBehalf(r *runtime.Request) *runtime.Request {
 // first is the step of the request that the caller asked for. What is wrong with
 // its arguments is left to the pipeline, which records it.
 func (a Actions) first(req *runtime.Request, action *runtime.Action) (step, error) {
+	if req.Followed { // a person has allowed what was redirected to
+		s := step{req: req, action: action, header: req.Raw.Header}
+		var err error
+		s.url, err = url.Parse(req.Target.Scheme + "://" + req.Target.Authority + req.Target.Path)
+		return s, err
+	}
 	found, err := a.resolve(req)
 	if err != nil {
 		return step{req: req, action: action}, nil
@@ -97,11 +103,12 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 			return answer, s, nil
 		}
 		if hop == mostRedirects {
-			return nil, s, unfollowed(s, "redirects more than %d times", mostRedirects)
+			return nil, s, s.undone(unfollowed(s, "redirects more than %d times", mostRedirects))
 		}
 		next, err := a.redirected(s, location, answer.Status)
 		if err != nil {
-			return nil, s, err
+			s.behind = s.behind || !s.reads() && answer.Status == http.StatusSeeOther // which says that it was done
+			return nil, s, s.undone(err)
 		}
 		s = next
 	}
@@ -126,10 +133,14 @@ func (a Actions) redirected(s step, location string, status int) (step, error) {
 		return step{}, unfollowed(s, "answered a %s with a redirect (%d), which would send it a second time", s.action.HTTP.Method, status)
 	}
 	next, err := a.follow(s, location, "redirects to")
-	if next.behind = s.behind || !s.reads(); next.behind && err == nil && s.req.Execution != "" {
-		next.req.Unattended = true // a script that goes on after a yes makes its call again
+	if err != nil {
+		return step{}, err
 	}
-	return next, err
+	next.behind = s.behind || !s.reads()
+	if s.req.Execution != "" && (next.behind || !s.action.Idempotent) {
+		next.behind, next.req.Unattended = true, true // a script that goes on after a yes makes its call again
+	}
+	return next, nil
 }
 
 // reads reports whether its request may be sent again: one that was followed is a GET.

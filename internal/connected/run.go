@@ -25,8 +25,10 @@ func (m *Machine) Run(ctx context.Context, o RunOptions) (int, error) {
 	if err := keepable(o.TokenFile); o.Isolate && err != nil {
 		return 0, err
 	}
-	if err := outfit.Withhold(o.TokenFile); !o.NoCover && err != nil {
-		return 0, err
+	if !o.NoCover {
+		if err := outfit.Withhold(o.TokenFile); err != nil {
+			return 0, err
+		}
 	}
 	root, authorities, err := lentRoot(ctx, o.There, o.Pins)
 	if err != nil {

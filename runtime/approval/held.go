@@ -17,23 +17,24 @@ import (
 // HeldRequest is a request as it waits for a person: what is needed to send it
 // again. It never holds the caller's credential fields, but for a placeholder.
 type HeldRequest struct {
-	Surface runtime.Surface
-	Action  runtime.Ref
-	Args    runtime.Args
-	Query   runtime.Args
-	Astray  []string // as in [runtime.Request]: no rule of later takes them for absent
-	Target  runtime.Target
-	Built   bool // the backend builds it; Proto, Header and Body are empty
-	Proto   string
-	Header  http.Header
-	Body    []byte
+	Surface  runtime.Surface
+	Action   runtime.Ref
+	Args     runtime.Args
+	Query    runtime.Args
+	Astray   []string // as in [runtime.Request]: no rule of later takes them for absent
+	Target   runtime.Target
+	Built    bool // the backend builds it; Proto, Header and Body are empty
+	Followed bool // kimbap made it of a redirect, as in [runtime.Request]
+	Proto    string
+	Header   http.Header
+	Body     []byte
 	login
 }
 
 // Request returns a request that [runtime.Pipeline.Do] takes for the same one.
 // The receiver of it fills in who calls.
 func (h HeldRequest) Request() *runtime.Request {
-	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target, Waited: true, Settled: h.Built}
+	req := &runtime.Request{Surface: h.Surface, Action: h.Action, Args: h.Args, Query: h.Query, Astray: h.Astray, Target: h.Target, Followed: h.Followed, Waited: true, Settled: h.Built}
 	if h.Built {
 		return req
 	}
@@ -76,7 +77,7 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 	f = &dossier{
 		HeldRequest: HeldRequest{
 			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
-			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil,
+			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil, Followed: req.Followed,
 		},
 		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run, Execution: req.Execution,
 		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
