@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -131,23 +132,20 @@ func (a *App) lockAndSeal(ctx context.Context) (done Locking, err error) {
 		late, err = a.revokeRuns(ctx)
 		done.Runs += late
 	}
-	if err != nil {
-		return done, err
-	}
 	if unsealed == nil && place != nil {
-		unsealed = place.Drop(ctx)
+		unsealed = place.Drop(ctx) // also where a run goes on: the order stands
 	}
 	if unsealed != nil {
 		e := runtime.AsError(unsealed)
 		return done, &runtime.Error{
-			Code: runtime.CodeVaultLocked, Reason: e.Reason, Stage: runtime.StageCredential, Err: unsealed,
+			Code: runtime.CodeVaultLocked, Reason: e.Reason, Stage: runtime.StageCredential, Err: errors.Join(unsealed, err),
 			Msg:  "the vault is closed, but its master key is not sealed: " + e.Msg,
 			Hint: strings.TrimPrefix(e.Hint+"; then kimbap lock again", "; then "),
 		}
 	}
-	s, err := a.sealed()
+	s, serr := a.sealed()
 	done.Sealed = s != nil
-	return done, err
+	return done, cmp.Or(err, serr)
 }
 
 // order closes the vault by a row that every process follows, and in this one.
