@@ -116,17 +116,17 @@ func masked(mask func(text string) string, value any) any {
 		}
 		return out
 	case map[string]any:
-		out := make(map[string]any, len(v))
+		out, same := make(map[string]any, len(v)), map[string]int{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			shown := mask(name)
-			for n := 2; has(out, shown); n++ { // another name has become the same: nothing of what is sent may be missing
-				shown = fmt.Sprintf("%s (%d)", mask(name), n)
+			as := shown
+			for _, is := out[as]; is; _, is = out[as] { // another name has become the same: nothing of what is sent may be missing
+				same[shown]++
+				as = fmt.Sprintf("%s (%d)", shown, same[shown]+1)
 			}
-			out[shown] = masked(mask, v[name])
+			out[as] = masked(mask, v[name])
 		}
 		return out
 	}
 	return value
 }
-
-func has(members map[string]any, name string) bool { _, is := members[name]; return is }
