@@ -16,6 +16,7 @@ import (
 func (l *Log) losses() (lines []*line, told func()) {
 	now := l.o.Clock()
 	var done []func()
+	var bodies [][]byte
 	for _, o := range l.sinks {
 		lost, fresh, cause := o.Losses()
 		if fresh == 0 {
@@ -26,9 +27,14 @@ func (l *Log) losses() (lines []*line, told func()) {
 			fields["cause"] = cause.Error()
 		}
 		body := record.AppendEvent(nil, record.Event{Kind: "audit.sink_lost", Fields: fields}, now)
-		o.Tells(bytes.Clone(body))
+		bodies = append(bodies, bytes.Clone(body))
 		lines = append(lines, &line{Kind: record.KindEvent, At: now, Body: body})
 		done = append(done, func() { o.Told(fresh) })
+	}
+	if len(bodies) > 0 {
+		for _, o := range l.sinks {
+			o.Tells(bodies)
+		}
 	}
 	return lines, func() {
 		for _, f := range done {

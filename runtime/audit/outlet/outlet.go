@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,10 +79,10 @@ type Outlet struct {
 	queue  []queued // nil for a required sink
 	bytes  int
 	lost   uint64
-	told   uint64 // of lost, what a record tells of
-	tells  []byte // stands in the last such record; nil: there is none
-	lacks  int    // lines that a required sink has missed, as its owner says
-	closed bool   // nobody sends what comes now
+	told   uint64   // of lost, what a record tells of
+	tells  [][]byte // what stands in the last such records, of all outlets
+	lacks  int      // lines that a required sink has missed, as its owner says
+	closed bool     // nobody sends what comes now
 	err    error
 	cancel context.CancelFunc // of the last tries, when closing took too long
 }
@@ -279,7 +280,7 @@ func (o *Outlet) take(n, lost int) {
 // losses itself is none: each would bring the next, for ever.
 func (o *Outlet) losing(line []byte) (fresh bool) {
 	o.lost++
-	if len(o.tells) > 0 && bytes.Contains(line, o.tells) {
+	if slices.ContainsFunc(o.tells, func(body []byte) bool { return bytes.Contains(line, body) }) {
 		o.told++
 		return false
 	}
@@ -332,10 +333,11 @@ func (o *Outlet) Losses() (lost, fresh uint64, cause error) {
 	return o.lost, o.lost - o.told, o.err
 }
 
-// Tells says what stands in the next record of lost lines, before the outlet is given it.
-func (o *Outlet) Tells(body []byte) {
+// Tells says what stands in the next records of lost lines, this outlet's and others', before
+// any outlet is given them: where two refuse everything, each would tell of the other's.
+func (o *Outlet) Tells(bodies [][]byte) {
 	o.mu.Lock()
-	o.tells = body
+	o.tells = bodies
 	o.mu.Unlock()
 }
 

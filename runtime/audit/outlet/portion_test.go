@@ -80,7 +80,7 @@ func TestALostRecordOfLossesIsNotToldOf(t *testing.T) {
 	}
 	refuse("a")
 	<-told
-	o.Tells([]byte("one-lost"))
+	o.Tells([][]byte{[]byte("another-lost"), []byte("one-lost")})
 	refuse("[one-lost]")
 	o.Told(1)
 	o.Close(time.Hour)
