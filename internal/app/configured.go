@@ -45,7 +45,6 @@ func (a *App) readConfig(f follower) (*configured, error) {
 // putInForce is for who asks from now on. What is held open under the configuration before
 // and would not be opened now ends.
 func (a *App) putInForce(c *configured, f follower) {
-	was := a.config.Current()
 	a.config.Swap(c.config)
 	a.restart.Store(&c.waiting)
 	if c.redial {
@@ -58,7 +57,7 @@ func (a *App) putInForce(c *configured, f follower) {
 	if err := a.approvals.SetTerms(approvalTerms(c.config)); err != nil {
 		a.o.Log.Error().Err(err).Msg("approval.hold and approval.expires not taken up")
 	}
-	if !c.config.Same(was, "master_key.") {
+	if a.keeps.elsewhere(c.config) {
 		if err := a.findKey(c.config); err != nil {
 			a.o.Log.Error().Err(err).Msg("master_key not taken up")
 		}

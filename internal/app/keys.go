@@ -21,16 +21,25 @@ const fetchTimeout = 15 * time.Second
 // whoever finds the key replaced.
 type keeper struct {
 	now atomic.Pointer[vault.KeyWrapper]
+	of  atomic.Pointer[config.Config] // that says so
 }
 
 func (k *keeper) wrapper() vault.KeyWrapper     { return *k.now.Load() }
 func (k *keeper) become(where vault.KeyWrapper) { k.now.Store(&where) }
+
+// elsewhere reports whether a configuration has another place than the one it is. That of the
+// process itself may: what it says could not be taken up when it came.
+func (k *keeper) elsewhere(c *config.Config) bool {
+	of := k.of.Load()
+	return of == nil || !c.Same(of, "master_key.")
+}
 
 // findKey looks for the master key where a configuration says.
 func (a *App) findKey(c *config.Config) error {
 	w, err := a.keyWrapper(c.MasterKey, cmp.Or(a.o.KeyFrom, c.MasterKey.Source))
 	if err == nil {
 		a.keeps.become(w)
+		a.keeps.of.Store(c)
 	}
 	return err
 }
@@ -42,7 +51,7 @@ func (a *App) followKey() {
 		return // the start knows it, and then the watch
 	}
 	next, err := a.config.Peek()
-	if err == nil && !next.Same(a.config.Current(), "master_key.") {
+	if err == nil && a.keeps.elsewhere(next) {
 		err = a.findKey(next)
 	}
 	if err != nil {
