@@ -109,7 +109,7 @@ func (c *cli) rotateMasterKey(ctx context.Context, a *app.App) error {
 	}
 	c.reach(ctx, a)
 	for _, r := range a.LockedOut() {
-		c.say("warning: the kimbap with process id %d does not find the new key, and is locked until it is started again: %s", r.PID, r.Locked)
+		c.say("warning: the kimbap with process id %d cannot have the new key now, and may have to be started again: %s", r.PID, r.Locked)
 	}
 	return c.show(done, func() {
 		fmt.Fprintf(c.out, "rotated the master key (%s): %s wrapped anew\n", done.Source, count(done.Keys, "key"))

@@ -91,8 +91,8 @@ func (a *App) fits(s *services.Service) error {
 			continue
 		}
 		e := *runtime.AsError(after[t])
-		e.Msg = "with this " + s.Name + " a policy in force could not be read, so it is not installed:\n" + e.Msg
-		e.Hint = "first take the condition (when) off a rule that denies or asks, so that it holds for all, and out a rule that allows; install it; and write the condition for the new version"
+		e.Msg = "with this " + s.Name + " a policy in force could not be read, so all stays as it is:\n" + e.Msg
+		e.Hint = "first take the condition (when) off the rule, which holds for all then, or the whole rule out where it allows; do this again; and write the condition anew"
 		return &e
 	}
 	return nil
