@@ -85,7 +85,7 @@ func (c *conn) owe(n int64) {
 func (st *Stream) owe(n int64) {
 	c := st.c
 	c.owe(n)
-	if st.credit += n; st.credit >= int64(c.s.o.StreamWindow)/4 && !st.ended {
+	if st.credit += n; st.credit >= int64(c.s.o.StreamWindow)/4 && !st.ended && !st.spurns {
 		c.out = appendWindow(c.out, st.id, st.credit)
 		st.window += st.credit
 		st.credit = 0
