@@ -222,10 +222,10 @@ func TestAWriteThatFailedIsNotRemembered(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err == nil {
-		t.Skip("whoever runs this can write everywhere")
+	if os.Geteuid() == 0 || os.Geteuid() < 0 {
+		return // whoever runs this can write everywhere, or the mode says nothing here
 	}
-	if states, serr := m.States(vars); read(t, path) != before || serr != nil || states[0].State != "outdated" {
+	if states, serr := m.States(vars); err == nil || read(t, path) != before || serr != nil || states[0].State != "outdated" {
 		t.Errorf("after %v: %+v, %v", err, states, serr)
 	}
 	apply(t, m, planned(t, m, vars), nil)

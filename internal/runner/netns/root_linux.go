@@ -68,7 +68,7 @@ const devFolder = "/dev"
 
 // devices are those that programs need: none that leads to a disk, to a serial
 // line or to another machine.
-var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "pts", "shm", "mqueue", "dri", "nvidia*", "kfd"}
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "pts", "shm", "mqueue", "dri", "dxg", "nvidia*", "kfd"}
 
 // deviceLinks are names for what a program has open.
 var deviceLinks = map[string]string{"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
