@@ -162,11 +162,15 @@ func TestProxiesFollowAKeyThatMoves(t *testing.T) {
 		t.Errorf("locked out: %+v", out)
 	}
 	locks := 0
-	for _, r := range k.Records(t) {
-		if r.Event == "vault.locked" {
-			locks++
+	apptest.Eventually(t, "the record of the lock", func() bool {
+		locks = 0
+		for _, r := range k.Records(t) {
+			if r.Event == "vault.locked" {
+				locks++
+			}
 		}
-	}
+		return locks > 0
+	})
 	if locks != 1 {
 		t.Errorf("%d proxies were locked, want the one", locks)
 	}
