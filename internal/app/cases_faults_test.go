@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -107,18 +106,7 @@ func TestKilledProxiesLoseNothing(t *testing.T) {
 func TestALockedDatabaseRefusesAndRecovers(t *testing.T) {
 	t.Parallel()
 	k := apptest.New(t, apptest.Options{Policy: askDeletes})
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(20000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	exec := func(statement string) {
-		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
+	exec := statements(t, k)
 	exec("BEGIN EXCLUSIVE")
 	const asked = "DELETE https://" + apptest.Host + "/notes/1"
 	if a := k.Do(t, asked, ""); a.Status != 503 || a.Problem.Code != "storage_busy" || a.Header.Get("Retry-After") == "" {

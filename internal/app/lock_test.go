@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,17 +49,7 @@ func TestALockIsNotLostWithAReadThatFails(t *testing.T) {
 	if a := k.Do(t, "GET https://"+apptest.Host+"/notes/1", ""); a.Status != http.StatusOK {
 		t.Fatalf("%d %+v", a.Status, a.Problem)
 	}
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	exec := func(statement string) {
-		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
+	exec := statements(t, k)
 	exec("BEGIN; UPDATE vault SET locked = 1700000000000000, locked_by = 'local:1'; ALTER TABLE vault RENAME TO away; COMMIT")
 	time.Sleep(time.Second) // four looks at a store whose vault cannot be read
 	exec("ALTER TABLE away RENAME TO vault")

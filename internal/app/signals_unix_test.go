@@ -3,7 +3,6 @@
 package app_test
 
 import (
-	"database/sql"
 	"errors"
 	"io"
 	"os"
@@ -71,17 +70,7 @@ func TestARunSaysThatItsTokenIsStillGood(t *testing.T) {
 	o := apptest.OptionsOver(k.Dir, "run", k.Log, false)
 	o.Env = append(o.Env, "PATH="+os.Getenv("PATH"))
 	a := apptest.OpenWith(t, o)
-	db, err := sql.Open("sqlite", filepath.Join(k.Dir, "kimbap.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	exec := func(statement string) {
-		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
+	exec := statements(t, k)
 	exec("CREATE TRIGGER kept BEFORE UPDATE ON tokens BEGIN SELECT RAISE(FAIL, 'kept'); END")
 	var said []string
 	if _, err := a.Run(t.Context(), app.RunOptions{

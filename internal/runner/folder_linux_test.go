@@ -11,9 +11,7 @@ import (
 // Whoever may not enter the working folder, as a user to whom root has switched in its own, has
 // that said: the program is well, and nothing covers the folder.
 func TestAWorkingFolderThatCannotBeEnteredIsSaid(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("it takes root to stand in a folder that this user may not enter")
-	}
+	needRoot(t, "stand in a folder that another user may not enter")
 	here := filepath.Join(t.TempDir(), "closed", "here")
 	if err := os.MkdirAll(here, 0o700); err != nil {
 		t.Fatal(err)

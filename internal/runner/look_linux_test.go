@@ -10,9 +10,7 @@ import (
 
 // What this user may not execute hides no program later in the PATH.
 func TestRunPassesOverWhatThisUserMayNotExecute(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("it takes root to make a file of another user")
-	}
+	needRoot(t, "make a file of another user")
 	first, second := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(first, "tool"), "#!/bin/sh\necho first\n", 0o700)
 	write(t, filepath.Join(second, "tool"), "#!/bin/sh\necho second\n", 0o755)

@@ -12,9 +12,7 @@ import (
 // What the system's settings of ssh include may lie anywhere: Fedora has the ciphers of all
 // programs in /etc/crypto-policies. Root's files are nobody's behind a cover, which ssh minds.
 func TestSSHReadsWhatItsSettingsInclude(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("it takes root to make files of root's")
-	}
+	needRoot(t, "make files of root's")
 	dir, covered := t.TempDir(), secretFolder(t)
 	settings, elsewhere := filepath.Join(dir, "ssh_config.d"), filepath.Join(dir, "elsewhere")
 	write(t, filepath.Join(settings, "50-policy.conf"), "Host *\n\tinclude = \""+elsewhere+"/*.config\"\n", 0o644)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package history
 
 import (
@@ -24,7 +26,7 @@ func TestASegmentThatGoesAwayEndsNoReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("nowhere", gone); err != nil {
-		t.Skip("LEFT OUT: ", err)
+		t.Fatal(err)
 	}
 	if err := s.turn(); err != nil || s.file != nil {
 		t.Errorf("%v; a file is open: %v", err, s.file != nil)
