@@ -14,6 +14,21 @@ type attention struct {
 	of    *exchange   // nil: nobody heeds
 	timer *time.Timer // nil before there was anything to take
 	waits bool        // there is, and the upstream has not taken it
+	since time.Time   // when it was there
+}
+
+// heededPiece is how much is offered at a time to whom is heeded, in bytes: with net/http's half
+// a mebibyte for an upstream of large frames, slow would be taken for deaf.
+const heededPiece = 64 << 10
+
+// piece is as much of a reader's room as is offered at a time.
+func (a *attention) piece(p []byte) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil {
+		return p
+	}
+	return p[:min(len(p), heededPiece)]
 }
 
 // begin heeds how the upstream takes the body of an exchange, until end. That is also when all
@@ -31,7 +46,7 @@ func (a *attention) offered() {
 	if a.of == nil {
 		return
 	}
-	a.waits = true
+	a.waits, a.since = true, time.Now()
 	if idle := a.of.lines.o.IdleTimeout; a.timer == nil {
 		a.timer = time.AfterFunc(idle, a.late)
 	} else {
@@ -63,7 +78,7 @@ func (a *attention) rest() {
 func (a *attention) late() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if x := a.of; x != nil && a.waits {
+	if x := a.of; x != nil && a.waits && time.Since(a.since) >= x.lines.o.IdleTimeout { // else it came too late itself
 		x.mu.Lock()
 		x.deaf = true // before the cut, which whoever waits for the answer takes for its end
 		x.mu.Unlock()

@@ -58,7 +58,7 @@ func (u *upload) Read(p []byte) (int, error) {
 // draw reads the source, on a goroutine of net/http's or the engine's.
 func (u *upload) draw(p []byte) (n int, err error) {
 	defer runtime.Contain(&err)
-	n, err = u.src.Read(p)
+	n, err = u.src.Read(u.heeded.piece(p))
 	u.keep(p[:n])
 	if err == io.EOF && u.atEnd != nil {
 		u.atEnd()
@@ -157,7 +157,7 @@ type replay struct {
 // Read implements [io.Reader].
 func (r *replay) Read(p []byte) (n int, err error) {
 	defer runtime.Contain(&err)
-	n, err = r.src.Read(p)
+	n, err = r.src.Read(r.of.heeded.piece(p))
 	if err == io.EOF && r.atEnd != nil {
 		r.atEnd()
 	}
