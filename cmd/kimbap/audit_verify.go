@@ -93,11 +93,8 @@ line to keep anywhere outside this home, for kimbap audit verify --anchor.`,
 				if serr := c.checkpoint(signed.Line); serr != nil {
 					return serr
 				}
-				if err != nil && !app.Unsent(err) {
-					return &failure{what: "not all of the trail could be signed as it is", why: runtime.Said(err), fix: "kimbap audit verify", exit: exitOther}
-				}
 				if err != nil {
-					return &failure{what: "the checkpoint did not arrive everywhere", why: runtime.Said(err), fix: "kimbap config show --origin", exit: exitOther}
+					return notAnchored(err)
 				}
 				for _, place := range a.Anchors() {
 					c.say("sent to %s", place)
@@ -115,4 +112,18 @@ func (c *cli) checkpoint(line []byte) error {
 	}
 	_, err := fmt.Fprintf(c.out, "%s\n", line)
 	return err
+}
+
+// notAnchored is what went wrong beside a checkpoint that was signed.
+func notAnchored(err error) *failure {
+	f := &failure{why: runtime.Said(err), exit: exitOther}
+	switch {
+	case app.Unsent(err):
+		f.what, f.fix = "the checkpoint did not arrive everywhere", "kimbap config show --origin"
+	case app.Unsound(err):
+		f.what, f.fix = "not all of the trail could be signed as it is", "kimbap audit verify"
+	default:
+		f.what, f.fix = "the checkpoint is signed and sent, but what is older than audit.retention was not all removed", "mend that, then: kimbap audit anchor"
+	}
+	return f
 }

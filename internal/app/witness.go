@@ -167,6 +167,9 @@ func (a *App) AnchorTrail(ctx context.Context) (checkpoint.Signed, error) {
 // else it says is of the trail.
 func Unsent(err error) bool { return errors.Is(err, witness.ErrUnsent) }
 
+// Unsound reports that [App.AnchorTrail] could not sign some of the trail as it is.
+func Unsound(err error) bool { return errors.Is(err, witness.ErrUnsound) }
+
 // Anchors names the places that checkpoints are sent to.
 func (a *App) Anchors() []string {
 	places, err := a.anchors()

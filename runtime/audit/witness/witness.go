@@ -52,8 +52,12 @@ type Options struct {
 	OnError func(error)                          // told of a new kind of failure; may be nil
 }
 
-// ErrUnsent is a checkpoint that did not arrive at an anchor.
-var ErrUnsent = errors.New("send a checkpoint")
+// What [Witness.Sign] may fail at: ErrUnsent is a checkpoint that did not arrive at an anchor,
+// ErrUnsound a slot that could not be signed as it is.
+var (
+	ErrUnsent  = errors.New("send a checkpoint")
+	ErrUnsound = errors.New("checkpoint of the audit trail")
+)
 
 const (
 	witnessTick  = time.Second      // between looks at our own log
@@ -175,15 +179,15 @@ func (w *Witness) Close(ctx context.Context) (err error) {
 // Sign makes a checkpoint if there is something new, and returns the newest; its
 // Number is 0 when there has been no record yet. With now it is sent to the
 // anchors at once, else when Every has passed. What is wrong with a slot is in the error
-// beside the checkpoint, which is sent all the same, and so is a failure to send it
-// ([ErrUnsent]).
+// ([ErrUnsound]) beside the checkpoint, which is sent all the same, and so are a failure to
+// send it ([ErrUnsent]) and one to give up what is old.
 func (w *Witness) Sign(ctx context.Context, now bool) (checkpoint.Signed, error) {
 	w.work.Lock()
 	defer w.work.Unlock()
 	signed, bad, err := w.sign()
 	failed := errors.Join(err, bad.problem(signed.Number))
 	if failed != nil {
-		failed = fmt.Errorf("checkpoint of the audit trail: %w", failed)
+		failed = fmt.Errorf("%w: %w", ErrUnsound, failed)
 	}
 	if err != nil {
 		return signed, failed
