@@ -174,6 +174,9 @@ func sayRunning(line func(name, format string, a ...any), p *app.Running) {
 	if p.Problem != "" {
 		line("", "reload refused, the old state is in force: %s", strings.ReplaceAll(p.Problem, "\n", "\n           "))
 	}
+	if p.Authority != "" {
+		line("", "its certificates: %s", p.Authority)
+	}
 	if said := app.RestartFor(p); said != "" {
 		line("", "%s", said)
 	}

@@ -172,6 +172,7 @@ type App struct {
 	health      atomic.Pointer[string]        // last reload error, nil when well
 	silent      atomic.Pointer[runtime.Error] // why the store does not answer, nil when it does; of the watch
 	uncertified atomic.Pointer[string]        // what is wrong with the authority, nil when nothing is
+	bundleOwed  atomic.Bool                   // of a root that was taken up the files of roots are not written yet
 	admin       atomic.Pointer[string]        // where the operator's listener is
 	seen        atomic.Int64                  // counter of the store's changes that this process has taken up; of the watch
 	read        atomic.Pointer[string]        // sum of the files that were last read; of the watch

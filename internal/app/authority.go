@@ -191,12 +191,13 @@ func (a *App) refreshCA(s signing) {
 		a.writeState()
 		return
 	}
-	if !changed {
+	if !changed && !a.bundleOwed.Load() {
 		return
 	}
 	if err = ca.RefreshBundle(ca.BundleFile()); err == nil {
 		err = a.refreshTrust(ca.BundleFile())
 	}
+	a.bundleOwed.Store(err != nil) // it is tried again at the next look
 	a.authorityProblem(err, "the bundle of roots cannot be written")
 	a.writeState()
 	if now := ca.Fingerprint(); now != before {

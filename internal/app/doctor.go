@@ -180,6 +180,9 @@ func (a *App) doctorProxy(ctx context.Context) Finding {
 	if p := running[0].Problem; p != "" {
 		return Finding{"proxy", "warn", "a reload was refused, the old state is in force: " + p, "correct the file; it is taken up by itself"}
 	}
+	if p := running[0].Authority; p != "" {
+		return Finding{"proxy", "warn", "its certificates: " + p, "make that right; it is tried again by itself"}
+	}
 	if said := otherVersion(&running[0], a.o.Version); said != "" {
 		return Finding{"proxy", "warn", "the proxy at " + running[0].Listen + " is of another version: " + said, startAnew(&running[0])}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kimbap-run/kimbap/internal/roster"
@@ -82,7 +83,7 @@ func (a *App) writeState() {
 	now := *running
 	now.Also = a.listeners.Beside(now.Listen)
 	now.NeedsPass = a.pass != nil
-	now.Problem, now.Restart = a.problem(), a.waitingKeys()
+	now.Problem, now.Authority, now.Restart = saidBy(&a.health), saidBy(&a.uncertified), a.waitingKeys()
 	now.Notify = a.notices.Status()
 	if why := a.Locked(); why != nil {
 		now.Locked = why.Msg
@@ -183,11 +184,14 @@ func (a *App) Health(context.Context) error {
 
 // problem is what status says is wrong, "" when nothing is.
 func (a *App) problem() string {
-	var all []string
-	for _, one := range []*string{a.health.Load(), a.uncertified.Load()} {
-		if one != nil {
-			all = append(all, *one)
-		}
+	all := []string{saidBy(&a.health), saidBy(&a.uncertified)}
+	return strings.Join(slices.DeleteFunc(all, func(one string) bool { return one == "" }), "; ")
+}
+
+// saidBy is what is wrong with something, "" when nothing is.
+func saidBy(what *atomic.Pointer[string]) string {
+	if one := what.Load(); one != nil {
+		return *one
 	}
-	return strings.Join(all, "; ")
+	return ""
 }

@@ -48,10 +48,12 @@ type Running struct {
 	Listen  string          `json:"listen"`
 	Also    []string        `json:"also_listen,omitempty"` // its other addresses: for operators, for scripts
 	Started time.Time       `json:"started"`
-	Problem string          `json:"problem,omitempty"`
+	Problem string          `json:"problem,omitempty"` // why a reload was refused
 	Restart []string        `json:"restart,omitempty"` // keys of the configuration that it would take up with one
 	Locked  string          `json:"locked,omitempty"`  // why it opens no stored key
 	Notify  []notify.Status `json:"notify,omitempty"`
+
+	Authority string `json:"authority,omitempty"` // what is wrong with its certificates
 
 	Slot   string          `json:"audit_slot,omitempty"` // of the trail, that it writes to
 	Sinks  []outlet.Health `json:"audit_sinks,omitempty"`
