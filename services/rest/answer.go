@@ -133,7 +133,12 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 	x.declare(runtime.ChangeUpgrade, "Upgrade")
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{got}
 	x.scrubHead(header)
-	x.result.Unscanned = x.message.scrub != nil
+	of := framesOf(got, header)
+	if x.message.scrub != nil && of == nil {
+		if err := x.unsearched(got); err != nil {
+			return err
+		}
+	}
 	if err := x.out.Start(resp.StatusCode, header); err != nil {
 		return x.failure(ctx, ctx, callerGone{err})
 	}
@@ -147,20 +152,26 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 		t := trustOf(x.call, x.message.authority)
 		defer hold(x.message.authority, x.result.Address, t.trusted, t.loopback, func() { _, _ = caller.Close(), upstream.Close() })()
 	}
-	return x.splice(ctx, caller, upstream)
+	return x.splice(ctx, caller, upstream, of)
 }
 
 // splice copies both ways until both have ended. The end of one way is passed
 // on, the other goes on as long as something moves in it. A caller that has ended its way
 // itself, and is gone before anything more came, broke nothing off: programs say goodbye and end.
-func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.ReadWriteCloser) error {
+// What comes in frames is searched for the credential.
+func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.ReadWriteCloser, of *frames) error {
 	ended := make(chan struct{}, 2)
 	var out, in atomic.Int64
 	var goodbye atomic.Int64 // what had come when the caller ended its way
 	goodbye.Store(-1)
 	pump := func(dst io.Writer, src io.Reader, n *atomic.Int64) {
 		defer func() { ended <- struct{}{} }()
-		err := x.pass(dst, src, n)
+		var err error
+		if src == io.Reader(upstream) && of != nil && x.message.scrub != nil {
+			err = x.passMasked(dst, src, of, n)
+		} else {
+			err = x.pass(dst, src, n)
+		}
 		if err == nil && src == io.Reader(caller) {
 			goodbye.Store(in.Load())
 		}

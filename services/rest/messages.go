@@ -21,7 +21,7 @@ type messages struct {
 	loose bool   // the next byte must be a flag: what might have been held back before it is out
 
 	header http.Header // of the answer; may be nil
-	sealed bool        // a message is compressed
+	packed bool        // a message is compressed
 }
 
 // messagesOf returns nil for an answer of another kind. That of gRPC-Web is one: there the
@@ -63,11 +63,14 @@ func (m *messages) end(next []byte) (bool, error) {
 		next = next[n:]
 		if m.have += n; m.have == len(m.head) {
 			m.have, m.left = 0, binary.BigEndian.Uint32(m.head[1:])
-			m.sealed = m.sealed || m.head[0]&sealedFlag != 0
+			m.packed = m.packed || m.head[0]&sealedFlag != 0
 		}
 	}
 	return m.have == 0 && m.left == 0, nil
 }
+
+func (m *messages) released()    { m.loose = true }
+func (m *messages) sealed() bool { return m.packed }
 
 // coding is what compressed messages are in, as a field of the answer says it.
 func (m *messages) coding() string {

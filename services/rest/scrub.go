@@ -15,7 +15,8 @@ import (
 // The scrubber (guarantee G3). A decoded copy of the answer is searched for the
 // credential that this exchange sent, in the forms that package scrub knows, while
 // the upstream's own bytes go out. It is best effort: an upstream that encodes the
-// credential in a way of its own is not caught, nor is what passes after an upgrade.
+// credential in a way of its own is not caught, nor are a WebSocket's compressed messages,
+// and what follows another upgrade.
 // A Basic user name is looked for when it is stored; one that stands in the service
 // file is in honest answers.
 
@@ -74,7 +75,7 @@ func (x *exchange) scanner(ctx context.Context, resp *http.Response, header http
 }
 
 // sealed notes that messages are compressed, each by itself, and so not searched.
-func (x *exchange) sealed(of *messages) error {
+func (x *exchange) sealed(of parts) error {
 	x.result.Unscanned = true
 	if !x.lines.o.ScrubStrict {
 		return nil
@@ -105,18 +106,29 @@ func (x *exchange) reflected() error {
 // copyMasked passes the body on with the credential overwritten. It holds back
 // the longest end that could begin a match, which is nothing for most chunks
 // and always nothing at the end of an event or line.
-func (x *exchange) copyMasked(body io.Reader) error { return x.copyParts(body, nil) }
+func (x *exchange) copyMasked(body io.Reader) error { return x.mask(body, nil, x.write) }
 
-// copyParts is copyMasked for an answer of messages, or of others when that is nil.
-func (x *exchange) copyParts(body io.Reader, of *messages) error {
-	m := x.message.scrub
-	if m.Longest() > bufferSize/2 { // a key file as long as the buffer: one of its own
-		return x.maskThrough(body, make([]byte, bufferSize+m.Longest()), of)
-	}
-	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf, of) })
+// copyParts is copyMasked for an answer of messages.
+func (x *exchange) copyParts(body io.Reader, of *messages) error { return x.mask(body, of, x.write) }
+
+// parts says where in an answer nothing is held back.
+type parts interface {
+	end(next []byte) (whole bool, err error) // a part ends where the next bytes do
+	released()                               // what was held back at such an end is out
+	sealed() bool                            // a part cannot be searched
+	coding() string                          // what such a part is in
 }
 
-func (x *exchange) maskThrough(body io.Reader, buf []byte, of *messages) error {
+// mask is copyMasked for an answer of parts, or of none when of is nil, and for who takes it.
+func (x *exchange) mask(body io.Reader, of parts, write func([]byte) error) error {
+	m := x.message.scrub
+	if m.Longest() > bufferSize/2 { // a key file as long as the buffer: one of its own
+		return x.maskThrough(body, make([]byte, bufferSize+m.Longest()), of, write)
+	}
+	return x.withBuffer(func(buf []byte) error { return x.maskThrough(body, buf, of, write) })
+}
+
+func (x *exchange) maskThrough(body io.Reader, buf []byte, of parts, write func([]byte) error) error {
 	m, held := x.message.scrub, 0
 	for {
 		n, err := body.Read(buf[held:])
@@ -125,7 +137,7 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte, of *messages) error {
 		hits, whole := 0, false
 		if of != nil {
 			var odd error
-			if whole, odd = of.end(text[held:]); odd == nil && of.sealed {
+			if whole, odd = of.end(text[held:]); odd == nil && of.sealed() {
 				odd = x.sealed(of)
 			}
 			if odd != nil {
@@ -139,13 +151,14 @@ func (x *exchange) maskThrough(body io.Reader, buf []byte, of *messages) error {
 		}
 		if whole && held > 0 {
 			hits += m.Mask(text[len(text)-held:])
-			held, of.loose = 0, true
+			held = 0
+			of.released()
 		}
 		if hits > 0 {
 			x.declare(runtime.ChangeScrubbedBody, "")
 			x.result.Scrubbed += hits
 		}
-		if werr := x.write(text[:len(text)-held]); werr != nil {
+		if werr := write(text[:len(text)-held]); werr != nil {
 			return werr
 		}
 		if err == io.EOF {

@@ -3,10 +3,12 @@ package rest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -221,5 +223,106 @@ func TestUpgradesToAnyProtocolAreTunnels(t *testing.T) {
 	}
 	if err := <-done; err != nil || out.Answer().Status != 101 || out.Answer().Header.Get("Upgrade") != "tcp" {
 		t.Errorf("%v %+v", err, out.Answer())
+	}
+}
+
+// A WebSocket's frames are answers as any other: a credential in one is overwritten, and
+// nothing of a frame that is whole waits for the next.
+func TestACredentialInAFrameIsOverwritten(t *testing.T) {
+	frame := func(first byte, text string) string {
+		switch n := len(text); {
+		case n < 126:
+			return string([]byte{first, byte(n)}) + text
+		default:
+			return string([]byte{first, 126, byte(n >> 8), byte(n)}) + text
+		}
+	}
+	long := strings.Repeat("much ", 60)
+	for _, c := range []struct {
+		name          string
+		head          string
+		strict        bool
+		comes, leaves []string // one frame after the other
+		unscanned     bool
+		refused       bool
+	}{
+		{name: "text, and the first letters of one at the end of a frame",
+			comes:  []string{frame(0x81, "you sent "+canary+"."), frame(0x81, "it began "+canary[:5]), frame(0x82, canary), frame(0x89, "")},
+			leaves: []string{frame(0x81, "you sent "+strings.Repeat("*", len(canary))+"."), frame(0x81, "it began "+canary[:5]), frame(0x82, strings.Repeat("*", len(canary))), frame(0x89, "")}},
+		{name: "a long one, strict", strict: true,
+			comes:  []string{frame(0x01, long+canary), frame(0x80, long)},
+			leaves: []string{frame(0x01, long+strings.Repeat("*", len(canary))), frame(0x80, long)}},
+		{name: "an extension", head: "Sec-WebSocket-Extensions: permessage-deflate\r\n", unscanned: true,
+			comes: []string{frame(0xc1, "packed")}, leaves: []string{frame(0xc1, "packed")}},
+		{name: "an extension, strict", head: "Sec-WebSocket-Extensions: permessage-deflate\r\n", strict: true, unscanned: true, refused: true},
+		{name: "an extension that was not agreed", unscanned: true,
+			comes: []string{frame(0xc1, "packed")}, leaves: []string{frame(0xc1, "packed")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := make(chan string)
+			over := sync.OnceFunc(func() { close(next) })
+			served := make(chan struct{})
+			defer func() { over(); _ = ln.Close(); <-served }()
+			go func() {
+				defer close(served)
+				up, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer func() { _ = up.Close() }()
+				if _, err := http.ReadRequest(bufio.NewReader(up)); err != nil {
+					return
+				}
+				_, _ = io.WriteString(up, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+c.head+"\r\n")
+				for text := range next {
+					_, _ = io.WriteString(up, text)
+				}
+			}()
+			r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.ScrubStrict, o.Dialer = c.strict, to{ln.Addr().String()} })
+			near, far := pipe(t)
+			out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return far, nil }}
+			call := r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5")
+			call.Request.Target.Scheme = "http"
+			type end struct {
+				result runtime.Result
+				err    error
+			}
+			done := make(chan end, 1)
+			go func() {
+				result, err := r.backend.Execute(context.Background(), call, out)
+				done <- end{result, err}
+			}()
+			if c.refused {
+				got := <-done
+				var e *runtime.Error
+				if !errors.As(got.err, &e) || e.Reason != runtime.ReasonScrubImpossible || out.Answer().Status == 101 {
+					t.Errorf("%v", got.err)
+				}
+				_ = far.Close()
+				return
+			}
+			hits := 0
+			for i, text := range c.comes {
+				next <- text
+				got := make([]byte, len(c.leaves[i]))
+				_ = near.SetReadDeadline(time.Now().Add(30 * time.Second))
+				if _, err := io.ReadFull(near, got); err != nil || string(got) != c.leaves[i] {
+					t.Fatalf("frame %d: %q %v", i, got, err)
+				}
+				if c.comes[i] != c.leaves[i] {
+					hits++
+				}
+			}
+			over()
+			_ = near.Close()
+			got := <-done
+			if got.result.Scrubbed != hits || got.result.Unscanned != c.unscanned {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
