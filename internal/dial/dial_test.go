@@ -29,6 +29,31 @@ func dialer(t *testing.T, o egress.Options, own ...netip.AddrPort) dial.Dialer {
 	return dial.Dialer{Guard: egress.NewLive(guard)}
 }
 
+// breaking is a proxy that reads something of a handshake and breaks the connection off: with a
+// reset, or by an end.
+func breaking(t *testing.T, resets bool) *egress.Via {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4<<10)) // all of the hello: what is left unread makes any end a reset
+			if resets {
+				_ = c.(*net.TCPConn).SetLinger(0)
+			}
+			_ = c.Close()
+		}
+	}()
+	return &egress.Via{Authority: ln.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
+}
+
 func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
@@ -50,6 +75,8 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 		"one of ours":              {dialer(t, egress.Options{}, netip.MustParseAddrPort(at)), at, runtime.CodeEgressDenied, "kimbap itself"},
 		"a proxy that wants a key": {dialer(t, egress.Options{Via: &egress.Via{Authority: closed.Address}}), "example.com:443", runtime.CodeUpstream, "407"},
 		"a proxy that hangs":       {dialer(t, egress.Options{Via: hangs, Timeout: 50 * time.Millisecond}), "example.com:443", runtime.CodeTimeout, "did not answer in time"},
+		"a proxy that resets":      {dialer(t, egress.Options{Via: breaking(t, true)}), "example.com:443", runtime.CodeUpstream, "cannot be reached"},
+		"a proxy that ends":        {dialer(t, egress.Options{Via: breaking(t, false)}), "example.com:443", runtime.CodeUpstream, "cannot be reached"},
 	} {
 		_, _, _, err := c.dialer.Dial(t.Context(), c.authority, false, true)
 		if e := runtime.AsError(err); e.Code != c.code || !strings.Contains(e.Msg, c.says) {
