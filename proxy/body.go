@@ -20,8 +20,9 @@ type body struct {
 	idle    time.Duration
 
 	over   atomic.Bool
-	mu     sync.Mutex // reading
-	end    time.Time  // when all of it must be there; zero: it may take as long as it moves
+	talks  atomic.Bool // the client may pause for as long as it likes
+	mu     sync.Mutex  // reading
+	end    time.Time   // when all of it must be there; zero: it may take as long as it moves
 	ended  bool
 	failed bool
 	cut    bool // it cannot be read to its end any more
@@ -42,11 +43,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case b.ended:
 		return 0, io.EOF // net/http reads on the side now
 	}
-	limit := time.Now().Add(b.idle)
-	if !b.end.IsZero() && b.end.Before(limit) {
-		limit = b.end
-	}
-	_ = b.control.SetReadDeadline(limit)
+	b.arm()
 	if b.over.Load() { // finish may have interrupted before the deadline was moved
 		return 0, errEnded
 	}
@@ -61,6 +58,28 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// talk is told that an answer has begun that is no refusal: the client may only listen from now
+// on, as in calls that talk both ways. How long that may rest is for whoever answers.
+func (b *body) talk() {
+	if b == nil || !b.end.IsZero() {
+		return
+	}
+	b.talks.Store(true)
+	_ = b.control.SetReadDeadline(time.Time{}) // of a read that is under way
+}
+
+// arm gives a read its time.
+func (b *body) arm() {
+	limit := time.Now().Add(b.idle)
+	if !b.end.IsZero() && b.end.Before(limit) {
+		limit = b.end
+	}
+	_ = b.control.SetReadDeadline(limit)
+	if b.talks.Load() { // maybe since before the deadline was moved
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
 }
 
 // finish takes the body back from the backend. A read that is under way is interrupted:

@@ -33,7 +33,7 @@ type Limits struct {
 	RestTime     time.Duration // how long a tunnel without a request stays when its principal wants room; 10 s
 	HeadTimeout  time.Duration // from a head's first byte to its last, and for a TLS handshake; 10 s
 	BodyTimeout  time.Duration // of a body that must be read whole, in all; 1 min
-	IdleTimeout  time.Duration // between requests, and for one read or write of a body that does not move; 2 min
+	IdleTimeout  time.Duration // between requests, and for one read or write of a body that does not move, but for a read beside an answer of 2xx; 2 min
 	DrainTimeout time.Duration // of Shutdown; 10 s
 
 	Lowered Lowered

@@ -94,6 +94,9 @@ func (a *relayed) Start(status int, header http.Header) error {
 		a.switching = header
 		return nil
 	}
+	if talksBeside(status) {
+		a.body.talk()
+	}
 	trailer := header["Trailer"]
 	keepAnswer(header)
 	return a.begin(status, header, trailer)
@@ -139,7 +142,7 @@ func (a *relayed) frame(status int, header http.Header, trailer []string) {
 			a.close = true
 		}
 	}
-	beside := a.chunked && status < http.StatusMultipleChoices // a stream that may answer the body piece by piece
+	beside := a.chunked && talksBeside(status) // a stream that may answer the body piece by piece
 	a.close = a.close || a.minor == 0 || a.r.s.relays.draining.Load() || !beside && a.body.outlasts()
 	if a.close {
 		header["Connection"] = []string{"close"}

@@ -23,7 +23,8 @@ type inbound struct {
 
 	over   atomic.Bool
 	ended  atomic.Bool
-	mu     sync.Mutex // reading
+	talks  atomic.Bool // the client may pause for as long as it likes
+	mu     sync.Mutex  // reading
 	body   *http1.Body
 	failed bool
 	broken bool      // it is malformed
@@ -54,14 +55,28 @@ func (b *inbound) Read(p []byte) (int, error) {
 	return b.read(p)
 }
 
+// talk is told that an answer has begun that is no refusal: the client may only listen from now
+// on, as in calls that talk both ways. How long that may rest is for whoever answers.
+func (b *inbound) talk() {
+	if b == nil || b.ended.Load() || !b.end.IsZero() {
+		return
+	}
+	b.talks.Store(true)
+	_ = b.r.c.SetReadDeadline(time.Time{}) // of a read that is under way
+}
+
 // arm gives a read that may wait its time.
 func (b *inbound) arm() {
 	switch {
-	case !b.body.Waits():
+	case !b.body.Waits(), b.talks.Load():
+		return
 	case !b.end.IsZero():
 		b.due(b.r.s.o.Limits.IdleTimeout)
-	default:
-		b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
+		return
+	}
+	b.r.reads.Within(b.r.s.o.Limits.IdleTimeout, b.r.c.SetReadDeadline)
+	if b.talks.Load() { // maybe since before the deadline was moved
+		_ = b.r.c.SetReadDeadline(time.Time{})
 	}
 }
 
@@ -99,6 +114,9 @@ func (b *inbound) finish(a *relayed) bool {
 		b.r.reads.Forget()
 	}
 	defer b.mu.Unlock()
+	if b.talks.Load() {
+		b.r.reads.Forget()
+	}
 	switch {
 	case b.ended.Load():
 		return true

@@ -82,6 +82,9 @@ func (o *responder) Start(status int, header http.Header) error {
 		return nil
 	}
 	connOf(o.r.Context()).started.Store(true)
+	if talksBeside(status) {
+		o.body.talk()
+	}
 	if o.r.ContentLength != 0 {
 		// Without it net/http swallows what is left of the request's body before
 		// the answer, while the backend is still sending it.
@@ -106,7 +109,7 @@ func (o *responder) Start(status int, header http.Header) error {
 	}
 	o.frame(status, header)
 	stream := o.left < 0 && !o.bodiless && !o.untilEnd
-	beside := stream && status < http.StatusMultipleChoices // one that may answer the body piece by piece
+	beside := stream && talksBeside(status) // one that may answer the body piece by piece
 	if o.close = !beside && o.body.outlasts(); o.close {
 		h["Connection"] = []string{"close"}
 	}
@@ -132,6 +135,10 @@ func startable(before, status int) error {
 	}
 	return nil
 }
+
+// talksBeside reports whether the rest of a request's body may be part of a talk: its answer
+// has begun, and is no refusal.
+func talksBeside(status int) bool { return status < http.StatusMultipleChoices }
 
 // together is the length of a body, in bytes, up to which the head waits for
 // the body's first byte: two writes for a small answer cost more than the
