@@ -80,7 +80,7 @@ func (a *streamed) Like(form runtime.Form) { a.form, a.like = form, true }
 // NoBody implements [runtime.Bare].
 func (a *streamed) NoBody() { a.bare = true }
 
-// Hurry implements [runtime.Verbatim].
+// Hurry implements [runtime.Holding].
 func (a *streamed) Hurry() { _ = a.begin(http2.More) }
 
 // Start implements [runtime.Responder].

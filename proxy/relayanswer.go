@@ -71,7 +71,7 @@ func (a *relayed) Informational(status int, header http.Header) error {
 // Like implements [runtime.Verbatim].
 func (a *relayed) Like(form runtime.Form) { a.form, a.like = form, true }
 
-// Hurry implements [runtime.Verbatim].
+// Hurry implements [runtime.Holding].
 func (a *relayed) Hurry() {
 	if a.waiting {
 		a.waiting = false

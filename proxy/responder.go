@@ -39,13 +39,17 @@ type responder struct {
 	switching http.Header // the head of a 101 or of a CONNECT's 200, until Upgrade
 	left      int64       // of a known Content-Length; -1: unknown
 	bodiless  bool
+	held      bool // the head waits for the first bytes of the body
 	untilEnd  bool // only the connection's end ends the body
 	close     bool // the connection ends with this answer
 	taken     *taken
 	aborted   bool
 }
 
-var _ runtime.Responder = (*responder)(nil)
+var (
+	_ runtime.Responder = (*responder)(nil)
+	_ runtime.Holding   = (*responder)(nil)
+)
 
 func newResponder(w http.ResponseWriter, r *http.Request, limits Limits) *responder {
 	return &responder{w: w, r: r, control: http.NewResponseController(w), idle: limits.IdleTimeout}
@@ -118,10 +122,19 @@ func (o *responder) Start(status int, header http.Header) error {
 	}
 	o.extend()
 	o.w.WriteHeader(status)
-	if o.bodiless || o.left >= 0 && o.left <= together {
+	if o.held = !o.bodiless && o.left >= 0 && o.left <= together; o.held || o.bodiless {
 		return nil // with the body, in one record
 	}
 	return o.control.Flush()
+}
+
+// Hurry implements [runtime.Holding].
+func (o *responder) Hurry() {
+	if o.held {
+		o.held = false
+		o.extend()
+		_ = o.control.Flush() // a client that is gone is found by what follows
+	}
 }
 
 // startable refuses a second answer, and a status that no answer has, at which net/http
@@ -160,6 +173,7 @@ func (o *responder) Write(p []byte) (int, error) {
 	if o.bodiless || len(p) == 0 {
 		return len(p), nil
 	}
+	o.held = false
 	o.extend()
 	n, err := o.w.Write(p)
 	if o.left > 0 {

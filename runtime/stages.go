@@ -121,10 +121,15 @@ type Form struct {
 // Verbatim is a [Responder] that can repeat the form of an HTTP/1.1 head.
 type Verbatim interface {
 	Responder
+	Holding
 	// Like says what the head looked like. It comes right before Start.
 	Like(form Form)
-	// Hurry says that the upstream is waited for. A head that was held back for
-	// bytes of the body goes out.
+}
+
+// Holding is a [Responder] that may hold a head back for bytes of the body.
+type Holding interface {
+	// Hurry says that the upstream is waited for: a head that was held back goes out. It may
+	// come from another goroutine than the rest, but not beside it.
 	Hurry()
 }
 

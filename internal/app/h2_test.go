@@ -31,13 +31,14 @@ type pairing struct {
 	client *http.Client
 	proto  string // of the client's side
 	gone   chan struct{}
+	seen   chan struct{} // the head of a paused answer
 	overH2 atomic.Int32 // requests that the upstream got over HTTP/2
 }
 
 // newPairing speaks HTTP/2 on the sides that are told so.
-func newPairing(t *testing.T, client, upstream bool) *pairing {
-	p := &pairing{proto: "HTTP/1.1", gone: make(chan struct{}, 1)}
-	o := apptest.Options{}
+func newPairing(t *testing.T, client, upstream bool, config ...string) *pairing {
+	p := &pairing{proto: "HTTP/1.1", gone: make(chan struct{}, 1), seen: make(chan struct{})}
+	o := apptest.Options{Config: strings.Join(config, "")}
 	if upstream {
 		o.Upstream.H2 = func(c net.Conn) {
 			(&http2.Server{}).ServeConn(c, &http2.ServeConnOpts{Handler: http.HandlerFunc(p.serve)})
@@ -48,7 +49,11 @@ func newPairing(t *testing.T, client, upstream bool) *pairing {
 		_, _ = io.Copy(io.Discard, c)
 		p.gone <- struct{}{}
 		return false
-	}, "/notes": refusesLong}
+	}, "/notes": refusesLong, "/paused-2": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		c.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+		<-p.seen
+		return c.Send("ok")
+	}}
 	p.Kimbap = apptest.New(t, o)
 	transport := &http.Transport{
 		Proxy:           http.ProxyURL(&url.URL{Scheme: "http", Host: p.Proxy}),
@@ -81,6 +86,14 @@ func (p *pairing) serve(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
 		w.WriteHeader(http.StatusOK)
 		w.Header().Set("X-Sum", "42")
+	case "/paused-0", "/paused-2":
+		length := strings.TrimPrefix(q.URL.Path, "/paused-")
+		w.Header().Set("Content-Length", length)
+		_ = http.NewResponseController(w).Flush()
+		<-p.seen
+		if length != "0" {
+			_, _ = io.WriteString(w, "ok")
+		}
 	case "/cut":
 		w.Header().Set("Content-Length", "1000")
 		_, _ = io.WriteString(w, strings.Repeat("x", 400))

@@ -37,9 +37,9 @@ func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Read
 	x.scrubHead(header)
 	if out, ok := x.out.(runtime.Verbatim); ok && x.formed {
 		out.Like(x.form)
-		if x.form.Ready {
-			x.held = out
-		}
+	}
+	if out, ok := x.out.(runtime.Holding); ok && (x.form.Ready || !x.formed) {
+		x.held = out
 	}
 	if err := x.out.Start(resp.StatusCode, header); err != nil {
 		return callerGone{err}
@@ -87,6 +87,7 @@ func (x *exchange) write(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
+	x.held = nil // the head leaves with them
 	n, err := x.out.Write(p)
 	if err != nil {
 		return callerGone{err}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -43,7 +42,7 @@ type exchange struct {
 	room    []byte               // for the body of a large answer; nil: a common buffer
 	form    runtime.Form         // how the upstream wrote the head, when formed
 	formed  bool
-	held    runtime.Verbatim // may hold the head back for the body; nil: nobody does
+	held    runtime.Holding // may hold the head back for the body; nil: nobody does
 	sent    upload
 	reading idled // the body of the answer, of the relay engine
 
@@ -85,7 +84,7 @@ func (x *exchange) run(ctx context.Context) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return x.upgrade(ctx, resp)
 	}
-	body := &clocked{src: resp.Body, idle: x.lines.o.IdleTimeout, timer: time.AfterFunc(x.lines.o.IdleTimeout, func() { cancel(errIdle) })}
+	body := &clocked{x: x, src: resp.Body, idle: x.lines.o.IdleTimeout, timer: time.AfterFunc(x.lines.o.IdleTimeout, func() { cancel(errIdle) })}
 	defer body.timer.Stop()
 	if n := resp.ContentLength; n > 0 && n < smallSize {
 		lent := x.b.head()
@@ -300,25 +299,4 @@ func (x *exchange) broke(resp *http.Response) error {
 		_ = resp.Body.Close()
 	}
 	return x.broken
-}
-
-// clocked reads a body and cancels the exchange when nothing comes for the
-// idle time.
-type clocked struct {
-	src   io.Reader
-	idle  time.Duration
-	timer *time.Timer
-	end   error
-}
-
-// Read implements [io.Reader].
-func (c *clocked) Read(p []byte) (int, error) {
-	if c.end != nil {
-		return 0, c.end
-	}
-	c.timer.Reset(c.idle)
-	n, err := c.src.Read(p)
-	c.timer.Stop() // the caller's own slowness is not the upstream's
-	c.end = err
-	return n, err
 }

@@ -185,7 +185,7 @@ func (x *exchange) responseTurn(w *wire, head *http2.MetaHeadersFrame) (*http.Re
 		return r, nil
 	}
 	x.form.Ready = w.br.Buffered() > frameHead
-	r.Body, w.h2.before = body, body.hurry
+	r.Body, w.h2.before = body, x.hurry // what came with the head may have been frames of another kind
 	return r, nil
 }
 
@@ -265,7 +265,7 @@ func (b *turnBody) some(p []byte, wait bool) (n int, err error) {
 		}
 	}
 	if wait && w.br.Buffered() == 0 {
-		b.hurry()
+		b.x.hurry()
 	}
 	if !wait && w.br.Buffered() == 0 && !w.gulp.Ready(w.got) {
 		return 0, nil
@@ -278,15 +278,6 @@ func (b *turnBody) some(p []byte, wait bool) (n int, err error) {
 		b.left -= int64(n)
 	}
 	return n, cutShort(err)
-}
-
-// hurry lets a head go that was held back for bytes of the body: what came with it may
-// have been frames of another kind.
-func (b *turnBody) hurry() {
-	if held := b.x.held; held != nil {
-		b.x.held = nil
-		held.Hurry()
-	}
 }
 
 // end is the end of a body, which must have come whole.

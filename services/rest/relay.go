@@ -345,10 +345,7 @@ func (i *idled) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if i.body.Waits() {
-		if held := i.x.held; held != nil { // what came may not have been enough to pass anything on
-			i.x.held = nil
-			held.Hurry()
-		}
+		i.x.hurry() // what came may not have been enough to pass anything on
 		i.w.readWithin(i.x.lines.o.IdleTimeout)
 	}
 	buffered := i.w.br.Buffered() > 0

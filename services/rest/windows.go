@@ -37,10 +37,7 @@ func (w *window) take(ctx context.Context, n int64) error {
 	g := w.x.b.windows
 	waiter, why := g.Join(w.x.owner(), n)
 	if waiter != nil {
-		if held := w.x.held; held != nil { // the head need not wait
-			w.x.held = nil
-			held.Hurry()
-		}
+		w.x.hurry() // the head need not wait
 		why = g.Await(ctx, waiter, time.Now().Add(w.x.lines.o.IdleTimeout), nil)
 	}
 	switch why {

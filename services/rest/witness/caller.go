@@ -27,10 +27,10 @@ func (o *watched) Like(form runtime.Form) {
 	}
 }
 
-// Hurry implements [runtime.Verbatim].
+// Hurry implements [runtime.Holding].
 func (o *watched) Hurry() {
-	if v, ok := o.Responder.(runtime.Verbatim); ok {
-		v.Hurry()
+	if h, ok := o.Responder.(runtime.Holding); ok {
+		h.Hurry()
 	}
 }
 
