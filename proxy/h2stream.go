@@ -43,6 +43,9 @@ func (s *Server) serveStream(st *http2.Stream) {
 	if req.Refusal == nil && h.Length == 0 && !h.Ended {
 		req.Refusal = a.endEmpty(req.Raw)
 	}
+	if asksGRPC(h.Header) && h.Length < 0 { // a subscription may be answered with its first event
+		st.Listens()
+	}
 	a.finish(s.send(ctx, req, a))
 }
 

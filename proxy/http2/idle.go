@@ -107,7 +107,11 @@ func (c *conn) hear() {
 // caller holds mu.
 func (st *Stream) expire(latest time.Time) {
 	if st.c.window > 0 && !st.talks() && st.reading.over(latest, st.c.took) {
-		st.tooLate()
+		if st.listens && st.status == 0 && !st.reading.read.IsZero() {
+			st.reading.begin() // it is there, and is asked again
+		} else {
+			st.tooLate()
+		}
 	}
 	if st.sending.over(latest, st.c.took) {
 		st.reset(http2.ErrCodeCancel, fmt.Errorf("http2: the client took nothing: %w", os.ErrDeadlineExceeded))
@@ -118,6 +122,14 @@ func (st *Stream) expire(latest time.Time) {
 // has begun and is no refusal, as in a call of gRPC that talks both ways, whose client may only
 // listen. How long that may rest is for whoever answers. The caller holds mu.
 func (st *Stream) talks() bool { return st.status != 0 && st.status < http.StatusMultipleChoices }
+
+// Listens says that the client may pause in its body before it is answered too, as long as it is
+// there: it answers a PING within the idle time. How long an answer may take is for whoever gives it.
+func (st *Stream) Listens() {
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	st.listens = true
+}
 
 // tooLate ends the reading of the body. The caller holds mu.
 func (st *Stream) tooLate() {

@@ -27,7 +27,7 @@ type Options struct {
 	ConnWindow   int32 // the same of all bodies of a connection
 	HeadBytes    int   // of a field list as RFC 9113 section 6.5.2 counts; a head above it is TooLarge
 
-	IdleTimeout time.Duration // of a connection without streams, and of a read or write that does not move, but of a read beside an answer of 2xx
+	IdleTimeout time.Duration // of a connection without streams, and of a read or write that does not move, but of a read beside an answer of 2xx, or of who [Stream.Listens]
 	HeadTimeout time.Duration // from the first byte of a head to its last, and of the preface
 	QuietTime   time.Duration // that a client which still sends when it is answered may say nothing; 0: half a second
 }

@@ -44,6 +44,7 @@ type Stream struct {
 	room    int64 // that we may send yet
 	sending patience
 	reading patience
+	listens bool // it may be silent before it is answered
 	status  int  // of the final head that was sent; 0: none
 	done    bool // the answer has ended
 }

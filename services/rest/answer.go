@@ -17,6 +17,7 @@ import (
 // answer gives status, fields, body and trailers to the responder, each byte
 // as it comes.
 func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Reader) error {
+	x.sent.silent.end()
 	header := resp.Header
 	x.noteRefusal(resp.StatusCode, header)
 	x.cleanAnswer(header, resp.StatusCode)

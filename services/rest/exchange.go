@@ -61,6 +61,8 @@ func (x *exchange) run(ctx context.Context) error {
 	if !x.message.writable() {
 		return x.failure(ctx, ctx, errField) // before anything is dialled or noted as used
 	}
+	ctx, end := x.sent.silent.begin(ctx, x)
+	defer end()
 	if x.b.relays(x.message) {
 		if carried, err := x.relay(ctx); carried {
 			return err

@@ -18,6 +18,7 @@ type upload struct {
 	src    io.Reader
 	atEnd  func()    // before the end is reported; may be nil
 	heeded attention // how it is taken
+	silent listening // how long it may rest without an answer
 
 	mu      sync.Mutex
 	read    int64
@@ -104,6 +105,7 @@ func (u *upload) begin(by *beside) bool {
 	}
 	u.touched = true
 	u.heeded.taken()
+	u.silent.wait()
 	return !u.stopped && !u.halted
 }
 
@@ -114,6 +116,7 @@ func (u *upload) took(n int, err error) (int, error) {
 	u.read += int64(n)
 	u.ended = err == io.EOF
 	u.heeded.offered()
+	u.silent.came()
 	switch {
 	case err == nil || u.ended:
 	case u.halted: // by us, and no fault of the caller's

@@ -1,0 +1,61 @@
+//lint:file-ignore SA1019 the double speaks HTTP/2 on connections it has opened itself
+
+package http2_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	framing "golang.org/x/net/http2"
+
+	"github.com/kimbap-run/kimbap/proxy/http2"
+)
+
+// A client that may listen before it is answered has as long as it is there: one that does not
+// answer a PING has the idle time, as a body of any other call has.
+func TestWhoListensBeforeTheAnswerIsNotLate(t *testing.T) {
+	ended, reading := map[string]chan error{"/call": make(chan error, 1), "/gone": make(chan error, 1), "/other": make(chan error, 2)}, make(chan struct{}, 1)
+	handler := func(st *http2.Stream) {
+		if st.Head.Path != "/other" {
+			st.Listens()
+		}
+		reading <- struct{}{}
+		_, err := st.Read(make([]byte, 1))
+		ended[st.Head.Path] <- err
+	}
+	short := func(o *http2.Options) { o.IdleTimeout = 500 * time.Millisecond }
+	there, gone := newRig(t, handler, short).client(), newRig(t, handler, short).client()
+	call := there.open(false, "/call")
+	<-reading
+	gone.open(false, "/gone") // who reads nothing answers nothing
+	<-reading
+	heard := make(chan error, 1)
+	go func() {
+		heard <- there.until(func(f framing.Frame) bool {
+			if ping, ok := f.(*framing.PingFrame); ok && !ping.IsAck() {
+				_ = there.WritePing(true, ping.Data)
+			}
+			reset, ok := f.(*framing.RSTStreamFrame)
+			return ok && reset.StreamID == call
+		})
+	}()
+	for range 3 {
+		there.open(false, "/other")
+		<-reading
+		if err := <-ended["/other"]; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("any other ended with %v", err)
+		}
+	}
+	if err := <-ended["/gone"]; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("who is gone ended with %v", err)
+	}
+	_ = there.WriteData(call, false, []byte("x"))
+	if err := <-ended["/call"]; err != nil {
+		t.Errorf("who listens ended with %v", err)
+	}
+	if err := <-heard; err != nil {
+		t.Error(err)
+	}
+}
