@@ -54,7 +54,8 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	t.Cleanup(srv.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(srv.Certificate())
-	p := poster(t, sink.PosterOptions{URL: srv.URL, TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, Timeout: 500 * time.Millisecond})
+	const most = 5 * time.Second // also for a handshake on a busy machine; who is dead is given up after two fifths of it
+	p := poster(t, sink.PosterOptions{URL: srv.URL, TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, Timeout: most})
 	t.Cleanup(p.Close)
 	post := func() error {
 		_, err := p.Post(context.Background(), http.Header{"Content-Type": {"text/x"}}, []byte("x"))
