@@ -32,7 +32,7 @@ type pairing struct {
 	proto  string // of the client's side
 	gone   chan struct{}
 	seen   chan struct{} // the head of a paused answer
-	overH2 atomic.Int32 // requests that the upstream got over HTTP/2
+	overH2 atomic.Int32  // requests that the upstream got over HTTP/2
 }
 
 // newPairing speaks HTTP/2 on the sides that are told so.
