@@ -116,7 +116,7 @@ var plan = map[string]room{
 	"runtime/connector":           {2, []string{"runtime", "runtime/vault"}},
 	"runtime/audit":               {2, []string{"runtime", "runtime/audit/holder", "runtime/audit/ledger", "runtime/audit/outlet", "runtime/audit/receipt", "runtime/audit/record", "runtime/audit/segment"}},
 	"runtime/audit/holder":        {2, nil},
-	"runtime/audit/ledger":        {2, []string{"runtime/audit/holder", "runtime/audit/record", "runtime/audit/segment"}},
+	"runtime/audit/ledger":        {2, []string{"runtime/audit/checkpoint", "runtime/audit/holder", "runtime/audit/record", "runtime/audit/segment"}},
 	"runtime/audit/outlet":        {2, []string{"runtime"}},
 	"runtime/audit/receipt":       {2, []string{"runtime/audit/segment"}},
 	"runtime/audit/record":        {2, []string{"runtime"}},

@@ -7,5 +7,6 @@
 // no sinks, and leaves to others who may use it (runtime/audit/holder).
 //
 // Start reading at [Ledger.Append], then [Ledger.Load]; room.go for the spaces behind the
-// records, [Ledger.Settle] for what a dead process left open.
+// records, torn.go for what a machine that stopped has left of a group, [Ledger.Settle] for
+// what a dead process left open.
 package ledger

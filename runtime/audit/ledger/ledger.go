@@ -126,28 +126,6 @@ func (l *Ledger) Load() error {
 	return l.setTip(last)
 }
 
-// lastSound finds the last whole line and where it ends. In a segment that was
-// not closed it is that of the last group which is whole.
-func (l *Ledger) lastSound() (line []byte, end int64, err error) {
-	last, end, err := segment.LastLine(l.file)
-	if err != nil || l.shared {
-		return last, end, err
-	}
-	records, err := segment.RecordsEnd(l.file, l.size)
-	if err != nil || records == l.size {
-		return last, end, err
-	}
-	sound, err := soundEnd(l.file, end)
-	if err != nil || sound == end {
-		return last, end, err
-	}
-	if err := l.file.Truncate(sound); err != nil {
-		return nil, 0, err
-	}
-	l.size, l.extent = sound, sound
-	return segment.LastLine(l.file)
-}
-
 // setTip makes last the record that the next one follows.
 func (l *Ledger) setTip(last []byte) error {
 	link, err := segment.ParseLink(last)

@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
-	"io"
 	"os"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/segment"
@@ -114,78 +112,3 @@ func (l *Ledger) cut() bool {
 	info, err := l.file.Stat()
 	return err == nil && info.Size() < l.size
 }
-
-// soundEnd returns where the last group that can be trusted ends in a segment
-// that was not closed: a machine that stopped while a group was being written
-// may have kept any part of it. From the first line that is no record chained to
-// the one before, everything is such a part; records that were waited for are
-// before it, because they were on the disk.
-func soundEnd(f *os.File, end int64) (int64, error) {
-	from := max(0, end-maxGroup)
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
-		return 0, err
-	}
-	lines, sound, linked := segment.NewLines(io.LimitReader(f, end-from), from), from, segment.Digest{}
-	begin, hole := from, whole // of the line before
-	for first := true; ; {
-		line, err := lines.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, segment.ErrTorn) || errors.Is(err, segment.ErrLong) {
-			if hole == holed {
-				return begin, nil
-			}
-			return sound, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		link, err := segment.ParseLink(line)
-		switch unlinked := err == nil && !first && link.Previous != linked; {
-		case err != nil && first && from > 0: // the window begins inside a line
-			sound = lines.End
-			continue
-		case hole == holed && (err != nil || unlinked), hole == perhaps && unlinked:
-			return begin, nil
-		case err != nil, unlinked:
-			return sound, nil
-		}
-		begin, hole = lines.Start, holeIn(line, lines.Start)
-		first, linked, sound = false, sha256.Sum256(line), lines.End
-	}
-}
-
-// hole says whether a line misses a part of its file that the disk did not keep: room or
-// nothing stands there.
-type hole int
-
-const (
-	whole   hole = iota
-	perhaps      // a sector of blanks, which a record can have as well
-	holed        // what no record has
-)
-
-// holeIn looks for one in a line that begins at an offset. An encoder escapes what is no
-// text, and cuts a value before it is as long as a page.
-func holeIn(line []byte, offset int64) hole {
-	switch {
-	case bytes.IndexByte(line, 0) >= 0, blank(line, offset, 4<<10):
-		return holed
-	case blank(line, offset, 512):
-		return perhaps
-	}
-	return whole
-}
-
-// blank reports whether room fills one of a line's blocks of a size.
-func blank(line []byte, offset int64, size int) bool {
-	for at := size - int(offset%int64(size)); at < len(line); at += size {
-		part := line[at:min(at+size, len(line))]
-		if len(bytes.TrimLeft(part, string(rune(segment.Room)))) == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// maxGroup is more than a group of records that were in flight together takes,
-// in bytes.
-const maxGroup = 8 << 20
