@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -42,6 +43,22 @@ func (a *App) inPassing(_ context.Context, event record.Event) error {
 // depriving is [App.noted] for what takes a right away.
 func (a *App) depriving(ctx context.Context, kind string, fields map[string]string, act func() error) error {
 	return between(ctx, a.inLedger, record.Event{Kind: kind, Principal: a.Operator().ID, Tenant: a.tenant, Fields: fields}, act)
+}
+
+// deprivingOf is depriving of what may not be there: false, which is no error, and in the
+// trail it came to nothing.
+func (a *App) deprivingOf(ctx context.Context, kind string, fields map[string]string, act func() (bool, error)) (found bool, err error) {
+	none := &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is none"} // for the record
+	err = a.depriving(ctx, kind, fields, func() (err error) {
+		if found, err = act(); err == nil && !found {
+			err = none
+		}
+		return err
+	})
+	if errors.Is(err, none) {
+		err = nil
+	}
+	return found, err
 }
 
 // endTime is how long the record of an end is waited for.

@@ -250,11 +250,9 @@ func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
 
 // RemoveSecret removes a stored credential; false when there was none.
 func (a *App) RemoveSecret(ctx context.Context, name string) (removed bool, err error) {
-	err = a.depriving(ctx, "vault.remove", map[string]string{"name": name}, func() (err error) {
-		removed, err = a.vault.Remove(ctx, a.tenant, name)
-		return err
+	return a.deprivingOf(ctx, "vault.remove", map[string]string{"name": name}, func() (bool, error) {
+		return a.vault.Remove(ctx, a.tenant, name)
 	})
-	return removed, err
 }
 
 // Placeholders are what `kimbap env` exports so that SDKs start: those of the

@@ -102,3 +102,35 @@ func TestWhatIsNotProlongedSaysSo(t *testing.T) {
 		t.Errorf("%v", ends)
 	}
 }
+
+// What takes away something that is not there says so in the trail: nothing was changed. A
+// token that is revoked again is none that is valid either, and of it doctor still knows.
+func TestWhatTakesNothingAwaySaysSo(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	a := k.Open(t, "")
+	_, made, err := a.CreateToken(t.Context(), app.TokenGrant{Agent: "ci", Scopes: []string{"*"}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		id    string
+		found bool
+	}{{made.ID, true}, {made.ID, false}, {"tok_none", false}} {
+		if found, err := a.RevokeToken(t.Context(), c.id); found != c.found || err != nil {
+			t.Errorf("%s: %v %v", c.id, found, err)
+		}
+	}
+	if found, err := a.RemoveSecret(t.Context(), "none"); found || err != nil {
+		t.Error(found, err)
+	}
+	var said []string
+	for _, r := range k.Records(t) {
+		if r.Event == "token.revoke" || r.Event == "vault.remove" {
+			said = append(said, strings.TrimSpace(strings.ReplaceAll(r.Fields["token"], made.ID, "tok_made")+r.Fields["name"]+" "+r.Fields["result"]))
+		}
+	}
+	if got := strings.Join(said, ", "); got != "tok_made, tok_made, tok_made invalid_input, tok_none, tok_none invalid_input, none, none invalid_input" {
+		t.Error(got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
 
@@ -44,6 +45,7 @@ func (a *App) doctorRevived(ctx context.Context) (Finding, bool) {
 			Fields    struct{ Token, Result, Revoked string }
 		}
 		switch _ = json.Unmarshal(r.Line, &said); {
+		case r.Action == "token.revoke" && said.Fields.Result == string(runtime.CodeInvalidInput): // it was not valid then
 		case r.Action == "token.revoke" && said.Fields.Result != "":
 			revoked[said.Fields.Token]-- // one of the others came to nothing, see [between]
 		case r.Action == "token.revoke":

@@ -77,6 +77,19 @@ func TestDoctorNamesWhatABackupMadeValidAgain(t *testing.T) {
 			_, err := a.RevokeToken(t.Context(), token)
 			must(err)
 		}, true},
+		"one, again": {func(a *app.App, token string) {
+			for range 2 {
+				_, err := a.RevokeToken(t.Context(), token)
+				must(err)
+			}
+		}, true},
+		"one that failed when it was done": {func(a *app.App, token string) {
+			_, err := a.RevokeToken(t.Context(), token)
+			must(err)
+			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke", Fields: map[string]string{"token": token, "result": "storage_busy"}}))
+			_, err = a.RevokeToken(t.Context(), token)
+			must(err)
+		}, true},
 		"all, of which some failed": {func(a *app.App, _ string) {
 			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:0"}))
 			must(a.Trail().Event(t.Context(), record.Event{Kind: "token.revoke_all", Principal: "local:0", Fields: map[string]string{"result": "storage_busy", "revoked": "1"}}))

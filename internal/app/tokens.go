@@ -115,11 +115,9 @@ func (a *App) RevokeToken(ctx context.Context, id string) (found bool, err error
 	if !strings.HasPrefix(id, "tok_") { // no token's id, and maybe a token
 		return false, nil
 	}
-	err = a.depriving(ctx, "token.revoke", map[string]string{"token": id}, func() (err error) {
-		found, err = a.identity.Revoke(ctx, a.tenant, id)
-		return err
+	return a.deprivingOf(ctx, "token.revoke", map[string]string{"token": id}, func() (bool, error) {
+		return a.identity.Revoke(ctx, a.tenant, id)
 	})
-	return found, err
 }
 
 // RevokeTokens revokes every valid token of the tenant, those of runs too, and

@@ -146,4 +146,10 @@ func TestRevokingATokenEndsItsRunsAlone(t *testing.T) {
 	if _, err := mint(makers[1], identity.Grant{}); err != nil {
 		t.Errorf("another token makes none any more: %v", err)
 	}
+	_, _ = w.store.RevokeToken(t.Context(), runtime.DefaultTenant, ids[1], w.now) // by a process that came no further
+	for _, want := range []bool{true, false} {
+		if ok, err := w.Revoke(t.Context(), runtime.DefaultTenant, ids[1]); ok != want || err != nil {
+			t.Errorf("revoking what is left of it: %v %v, want %v", ok, err, want)
+		}
+	}
 }

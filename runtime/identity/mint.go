@@ -203,8 +203,8 @@ func (i *Identity) List(ctx context.Context, tenant runtime.Tenant) ([]Token, er
 func (i *Identity) Runs(ctx context.Context) ([]Token, error) { return i.o.Store.RunTokens(ctx) }
 
 // Revoke ends a token, and those of runs that it has made, which are its own under other
-// names; false when the tenant has no valid one of that id. In this process it counts at
-// once, in others when their cache is dropped.
+// names; false when there was none to end. In this process it counts at once, in others when
+// their cache is dropped.
 func (i *Identity) Revoke(ctx context.Context, tenant runtime.Tenant, id string) (bool, error) {
 	revoked, err := i.o.Store.RevokeToken(ctx, tenant, id, i.now().UTC())
 	i.Forget()
@@ -215,7 +215,8 @@ func (i *Identity) Revoke(ctx context.Context, tenant runtime.Tenant, id string)
 	maker := Token{ID: id}
 	for _, t := range all {
 		if err == nil && t.Run != "" && t.Creator == maker.Principal() && t.Revoked.IsZero() {
-			_, err = i.o.Store.RevokeToken(ctx, tenant, t.ID, i.now().UTC())
+			more, failed := i.o.Store.RevokeToken(ctx, tenant, t.ID, i.now().UTC())
+			revoked, err = revoked || more, failed
 		}
 	}
 	i.Forget()
