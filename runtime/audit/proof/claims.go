@@ -94,10 +94,14 @@ func gather(dir string, t Trust, report *Report) (claims, error) {
 }
 
 func (r *Report) claimProblem(file string, line int, format string, args ...any) {
+	if r.Found++; len(r.Problems) >= maxProblems {
+		return
+	}
 	r.Problems = append(r.Problems, Problem{Kind: ProblemClaim, File: file, Line: line, Msg: fmt.Sprintf(format, args...)})
 }
 
 func (r *Report) anchorProblem(kind ProblemKind, file, msg string) {
+	r.Found++
 	r.Problems = append(r.Problems, Problem{Kind: kind, File: file, Msg: file + " " + msg})
 }
 

@@ -49,12 +49,13 @@ type SlotReport struct {
 	Last     uint64    `json:"last"`
 	Records  uint64    `json:"records"`
 	Segments int       `json:"segments"`
-	Head     string    `json:"head"`               // hex SHA-256 of the last record: note it elsewhere to anchor it
-	Anchored uint64    `json:"anchored"`           // up to this record a checkpoint vouches for the slot
-	Outside  uint64    `json:"anchored_outside"`   // up to this one a checkpoint that was kept outside the home does
-	GivenUp  uint64    `json:"given_up,omitempty"` // records up to this one were removed by retention
-	Torn     bool      `json:"torn,omitempty"`     // the last line has no end: a write in progress or cut by a crash
-	Problems []Problem `json:"problems,omitempty"`
+	Head     string    `json:"head"`                     // hex SHA-256 of the last record: note it elsewhere to anchor it
+	Anchored uint64    `json:"anchored"`                 // up to this record a checkpoint vouches for the slot
+	Outside  uint64    `json:"anchored_outside"`         // up to this one a checkpoint that was kept outside the home does
+	GivenUp  uint64    `json:"given_up,omitempty"`       // records up to this one were removed by retention
+	Torn     bool      `json:"torn,omitempty"`           // the last line has no end: a write in progress or cut by a crash
+	Problems []Problem `json:"problems,omitempty"`       // the first thousand, and that the end is missing
+	Found    int       `json:"problems_found,omitempty"` // how many there are
 }
 
 // Anchoring says how far something that was signed vouches for the ends.
@@ -83,10 +84,11 @@ type Report struct {
 	OutsideCheckpoint uint64    `json:"outside_checkpoint,omitempty"` // number of the newest that was kept outside the home
 	OutsideAt         time.Time `json:"outside_checkpoint_time,omitzero"`
 
-	Key      string    `json:"key,omitempty"`      // hex of the public key that signed
-	Proven   bool      `json:"key_proven"`         // the vault holds that key
-	Problems []Problem `json:"problems,omitempty"` // of no slot that is there
-	OK       bool      `json:"ok"`                 // there is no problem
+	Key      string    `json:"key,omitempty"`            // hex of the public key that signed
+	Proven   bool      `json:"key_proven"`               // the vault holds that key
+	Problems []Problem `json:"problems,omitempty"`       // of no slot that is there; of checkpoints the first thousand
+	Found    int       `json:"problems_found,omitempty"` // how many of these there are
+	OK       bool      `json:"ok"`                       // there is no problem
 }
 
 // First returns the first problem, the one to look at: one of an anchor's file only where the
@@ -113,6 +115,26 @@ func (r *Report) behindOutside() bool {
 	return slices.ContainsFunc(r.Slots, func(s SlotReport) bool { return s.Outside < s.Anchored })
 }
 
+// Who changes a ledger can make as many problems as it has lines.
+const (
+	maxProblems = 1000 // that a report holds, of each slot and of checkpoints
+	maxShown    = 20   // to people, of each
+)
+
+// list writes the first problems of so many, and those that there are few of: an end, a slot
+// or an anchor that is missing.
+func list(b *strings.Builder, indent string, problems []Problem, found int) {
+	for i, p := range problems {
+		if i < maxShown || p.Kind == ProblemCut || p.Kind == ProblemWriter || p.Anchor() {
+			fmt.Fprintf(b, "%s%s: %s:%d: %s\n", indent, p.Kind, p.File, p.Line, p.Msg)
+			found--
+		}
+	}
+	if found > 0 {
+		fmt.Fprintf(b, "%sand %d more\n", indent, found)
+	}
+}
+
 // String is the report for people.
 func (r Report) String() string {
 	var b strings.Builder
@@ -122,13 +144,9 @@ func (r Report) String() string {
 			outside = fmt.Sprintf(" (outside the home to %d)", s.Outside)
 		}
 		fmt.Fprintf(&b, "%s: %s (%d to %d) in %s, anchored to %d%s, head %.16s\n", s.Slot, runtime.Count(s.Records, "record"), s.First, s.Last, runtime.Count(s.Segments, "file"), s.Anchored, outside, s.Head)
-		for _, p := range s.Problems {
-			fmt.Fprintf(&b, "  %s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
-		}
+		list(&b, "  ", s.Problems, s.Found)
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "%s: %s:%d: %s\n", p.Kind, p.File, p.Line, p.Msg)
-	}
+	list(&b, "", r.Problems, r.Found)
 	if r.Checkpoint > 0 {
 		fmt.Fprintf(&b, "checkpoint %d of %s, key %.16s", r.Checkpoint, r.At.UTC().Format(time.RFC3339), r.Key)
 		if !r.Proven {

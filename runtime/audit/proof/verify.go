@@ -70,7 +70,8 @@ func (r *Report) walk(ctx context.Context, dir string, claims claims) error {
 		r.Slots = append(r.Slots, v.SlotReport)
 		r.OK = r.OK && len(v.Problems) == 0
 	}
-	r.Problems = append(r.Problems, claims.missing(names)...)
+	missing := claims.missing(names)
+	r.Problems, r.Found = append(r.Problems, missing...), r.Found+len(missing)
 	r.OK = r.OK && len(r.Problems) == 0
 	return nil
 }
@@ -101,6 +102,9 @@ type gap struct {
 }
 
 func (v *verifier) problem(kind ProblemKind, at place, format string, args ...any) {
+	if v.Found++; len(v.Problems) >= maxProblems && kind != ProblemCut {
+		return
+	}
 	v.Problems = append(v.Problems, Problem{
 		Kind: kind, Slot: v.Slot, File: at.file, Line: at.line, Sequence: at.seq, Msg: fmt.Sprintf(format, args...),
 	})
@@ -216,7 +220,9 @@ func (v *verifier) record(line []byte, at place) {
 	v.passCut(at.seq)
 	switch linked := link.Previous == v.hash; {
 	case link.Sequence > v.Last+1 && !v.skip:
-		v.gaps = append(v.gaps, gap{v.Last + 1, link.Sequence - 1, len(v.Problems)})
+		if len(v.Problems) < maxProblems { // else it is not listed
+			v.gaps = append(v.gaps, gap{v.Last + 1, link.Sequence - 1, len(v.Problems)})
+		}
 		v.problem(ProblemRemoved, at, "record(s) %d to %d are missing before record %d", v.Last+1, link.Sequence-1, link.Sequence)
 	case link.Sequence <= v.Last:
 		v.misplaced(at)
