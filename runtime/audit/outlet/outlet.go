@@ -57,7 +57,6 @@ func (h Health) Said() string {
 
 const (
 	outletBytes = 16 << 20 // that wait for a slow best-effort sink
-	outletBatch = 512      // lines of one write to it, at most
 	outletPause = 200 * time.Millisecond
 	outletLong  = 30 * time.Second // the longest pause between tries
 	sinkTimeout = 5 * time.Second  // for one write to a sink
@@ -189,9 +188,9 @@ func (o *Outlet) write(ctx context.Context, slot string, lines [][]byte) (err er
 // drain sends the queue in order until stop, and then what is left, once.
 func (o *Outlet) drain(ctx context.Context) {
 	defer close(o.done)
-	pause, most := outletPause, outletBatch
+	pause, pace := outletPause, pace{most: paceMost, ceiling: paceMost}
 	for {
-		slot, batch := o.batch(most)
+		slot, batch := o.batch(pace.most)
 		if len(batch) == 0 {
 			select {
 			case <-o.more:
@@ -209,12 +208,10 @@ func (o *Outlet) drain(ctx context.Context) {
 		case err == nil:
 			o.take(len(batch), 0)
 			pause = outletPause
-			if len(batch) == most {
-				most = min(2*most, outletBatch)
-			}
+			pace.took(len(batch), o.waiting() > o.limit/8)
 			continue
 		case errors.As(err, &refused) && refused.Fewer && len(batch) > 1:
-			most = len(batch) / 2
+			pace.refused(len(batch))
 			continue
 		case errors.As(err, &refused):
 			n := refused.Lines
@@ -233,7 +230,7 @@ func (o *Outlet) drain(ctx context.Context) {
 			return
 		case <-o.after(pause):
 			pause = min(2*pause, outletLong)
-			most = max(1, most/2) // it may need its time for each line
+			pace.failed() // it may need its time for each line
 		}
 	}
 }
