@@ -60,7 +60,7 @@ func (l *Log) tellLosses() {
 func (l *Log) lastLosses() {
 	lines, _ := l.losses()
 	l.sinks, l.desk.feeds = nil, nil // what is written from here on the required ones get at the next start
-	if len(lines) > 0 && l.trouble.Load() == nil {
+	if e := l.trouble.Load(); len(lines) > 0 && (e == nil || sunk(e)) {
 		_ = l.put(lines, true)
 	}
 }

@@ -41,3 +41,30 @@ func TestARecordOfLossesBringsNoOther(t *testing.T) {
 		t.Errorf("told of: %s", got)
 	}
 }
+
+// What a best-effort sink has lost to the end is recorded also while a required one is gone,
+// which the next start gives that record to.
+func TestTheLastLossesAreRecordedWhileARequiredSinkIsGone(t *testing.T) {
+	dir := t.TempDir()
+	gone := errors.New("gone")
+	needed := &memory{required: true}
+	o := audittest.Options(dir)
+	o.Sinks = []outlet.Sink{&memory{fail: gone}, needed}
+	o.After = func(time.Duration) <-chan time.Time { return nil }
+	l := audittest.Open(t, o)
+	needed.set(gone)
+	if err := l.Intent(t.Context(), audittest.Record("req_1")); err == nil {
+		t.Fatal("an intent that no required sink has was let through")
+	}
+	_ = l.Close(t.Context())
+	lines := audittest.Lines(t, dir)
+	if last := lines[len(lines)-1]; !strings.Contains(last, "audit.sink_lost") || !strings.Contains(last, `"lines":"1"`) {
+		t.Errorf("at the end of the ledger: %s", last)
+	}
+	needed.set(nil)
+	audittest.Shut(t, audittest.Open(t, o))
+	if got := needed.lines(); !strings.Contains(got, "audit.sink_lost") {
+		t.Errorf("the required sink has\n%s", got)
+	}
+	audittest.Verified(t, dir)
+}
