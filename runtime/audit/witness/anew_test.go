@@ -84,3 +84,50 @@ func TestRetentionKeepsAChainThatWasBegunAnew(t *testing.T) {
 		}
 	}
 }
+
+// Of a chain that was begun anew, and that its process still writes to, another process knows
+// no more than what was signed of the former: its records are none that a checkpoint names.
+func TestRetentionKeepsAChainThatWasBegunAnewByAnother(t *testing.T) {
+	for _, behind := range []bool{true, false} { // the numbers of the former chain
+		dir := t.TempDir()
+		clock := runtimetest.NewClock()
+		o := audittest.Options(dir)
+		o.Clock, o.SegmentSize = clock.Now, 1
+		l := audittest.Open(t, o)
+		events := func(n int) {
+			t.Helper()
+			for i := range n {
+				if err := l.Event(t.Context(), record.Event{Kind: fmt.Sprint("e", i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		files := func() []string {
+			found, err := filepath.Glob(filepath.Join(dir, "proxy", "*.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		events(8)
+		sign(t, newWitness(t, witness.Options{Dir: dir, Own: l, Clock: clock.Now}))
+		audittest.Shut(t, l)
+		for _, file := range files() {
+			if err := os.Rename(file, filepath.Join(t.TempDir(), filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l = audittest.Open(t, o)
+		if events(4); !behind {
+			events(12)
+		}
+		clock.Advance(2 * time.Hour)
+		events(1)
+		before := files()
+		other := newWitness(t, witness.Options{Dir: dir, Clock: clock.Now, Keep: time.Hour})
+		_, _ = other.Sign(t.Context(), true)
+		if now := files(); !slices.Equal(now, before) {
+			t.Errorf("behind the former numbers %v: %q are left of %q", behind, now, before)
+		}
+	}
+}

@@ -202,6 +202,51 @@ func acknowledged(slot, path string) (checkpoint.Head, error) {
 	return newHead(slot, newest, sum), f.Sync() // what was read: more may have come since
 }
 
+// stands reports whether the record that a checkpoint names is in the folder of its slot. Where
+// the files were moved away and the numbers began again it says nothing of the records that
+// have these numbers now, which their writer may not have acknowledged yet.
+func stands(dir string, h *checkpoint.Head) (bool, error) {
+	numbers, err := segment.List(dir)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	for _, number := range slices.Backward(numbers) {
+		last, sum, err := back(filepath.Join(dir, segment.Name(number)), h.Sequence)
+		if err != nil || last == h.Sequence || last > 0 && last < h.Sequence {
+			return last == h.Sequence && sum == h.Hash, ignoreMissing(err)
+		}
+	}
+	return false, nil
+}
+
+// back reads a segment from its end to a record that is not after another: its number and
+// hash, or 0 where it has none.
+func back(path string, seq uint64) (found uint64, sum string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, "", err
+	}
+	for lines := segment.NewBackward(f, info.Size()); ; {
+		line, err := lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return 0, "", nil
+		case errors.Is(err, segment.ErrLong):
+			continue
+		case err != nil:
+			return 0, "", err
+		}
+		if link, err := segment.ParseLink(line); err == nil && link.Sequence <= seq { // verify says what is wrong with others
+			return link.Sequence, sumOf(line), nil
+		}
+	}
+}
+
 func newHead(slot string, seq uint64, hash segment.Digest) checkpoint.Head {
 	return checkpoint.Head{Slot: slot, Sequence: seq, Hash: hex.EncodeToString(hash[:])}
 }

@@ -96,11 +96,15 @@ func (w *Witness) cut(heads []checkpoint.Head, bad *unsound, believed, at time.T
 		if err == nil {
 			cut, err = oldest(filepath.Join(w.o.Dir, h.Slot), h, before, at)
 		}
+		further := cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment)
+		if err == nil && further { // which is seldom
+			further, err = stands(filepath.Join(w.o.Dir, h.Slot), h)
+		}
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("slot %s: %w", h.Slot, err))
 			continue
 		}
-		if cut != nil && (h.Cut == nil || cut.Segment > h.Cut.Segment) {
+		if further {
 			h.Cut, changed = cut, true
 		}
 	}
