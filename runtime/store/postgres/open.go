@@ -18,6 +18,8 @@ import (
 type Options struct {
 	DSN    string // postgres://…; required
 	Create bool   // make the tables where there are none
+	// Clock is that of the home whose rows [Take] compares; time.Now when nil.
+	Clock func() time.Time
 	// Told is given each statement before it runs, its values left out; nil: nobody
 	// is told. It is called by many at once.
 	Told func(statement string)

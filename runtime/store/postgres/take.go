@@ -17,7 +17,9 @@ import (
 // Take makes the tables of a database and puts rows into them, all or none. A database
 // that is in use already is refused.
 func Take(ctx context.Context, o Options, from tables.Rows) (name string, err error) {
-	o.Create = true
+	if o.Create = true; o.Clock == nil {
+		o.Clock = time.Now
+	}
 	db, err := Open(ctx, o)
 	if err != nil {
 		return "", err
@@ -37,7 +39,7 @@ func Take(ctx context.Context, o Options, from tables.Rows) (name string, err er
 		case err != nil:
 			return err
 		case used:
-			return db.same(into, from)
+			return db.same(into, from, o.Clock)
 		}
 		return from(into.Put)
 	})
@@ -47,17 +49,20 @@ func Take(ctx context.Context, o Options, from tables.Rows) (name string, err er
 // same refuses a database that is in use, unless it has these rows already: a move may
 // have been cut short before they were removed where they were. It refuses then too when
 // something happened to them where they were since.
-func (db *DB) same(into tables.Tx, from tables.Rows) error {
+func (db *DB) same(into tables.Tx, from tables.Rows, clock func() time.Time) error {
 	var stored []byte
 	err := into.Query("SELECT check_value FROM vault", nil, func(r tables.Row) error { return r.Scan(&stored) })
 	if err != nil {
 		return err
 	}
 	c := comparison{into: into, database: db.name, has: map[[3]string]bool{}}
-	err = into.Query("SELECT CAST(extract(epoch FROM min(at)) * 1000000 AS BIGINT) FROM schema_version", nil, func(r tables.Row) error { return r.Scan(&c.made) })
+	const times = "SELECT CAST(extract(epoch FROM min(at)) * 1000000 AS BIGINT), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) FROM schema_version"
+	var now int64
+	err = into.Query(times, nil, func(r tables.Row) error { return r.Scan(&c.made, &now) })
 	if err != nil {
 		return err
 	}
+	c.made += clock().UnixMicro() - now // the rows have the times of the home
 	same := false
 	err = from(func(table string, columns []string, values []any) error {
 		if at := slices.Index(columns, "check_value"); at >= 0 {
@@ -96,14 +101,14 @@ var lasting = []struct{ table, whose, name, made, but string }{
 	{"tenant_keys", "tenant", "version", "created", ""},
 }
 
-// apart is how far the clocks of a home and of its database may be apart.
+// apart is how far the clock of a home may have been put right since.
 const apart = time.Hour
 
 // comparison is of the rows of a home with those that a database has of it.
 type comparison struct {
 	into     tables.Tx
 	database string
-	made     int64              // when the tables there were
+	made     int64              // when the tables there were, by the clock of the home
 	has      map[[3]string]bool // the lasting rows of the home: table, whose, name
 }
 

@@ -114,3 +114,53 @@ func TestAMoveIsNotFinishedOverWhatWasTakenAway(t *testing.T) {
 		})
 	}
 }
+
+// The clock of a home may be far from that of its database: what happened in the file since a
+// move that was cut short is found all the same.
+func TestAMoveIsNotFinishedOverWhatAClockHides(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t)
+	line := server.Line(t)
+	secret := func(name string, at time.Time) stored {
+		one := filed()[3]
+		one.values[1], one.values[7] = name, at.UnixMicro()
+		return one
+	}
+	for _, ahead := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		for name, c := range map[string]struct {
+			since   func(rows []stored, now time.Time) []stored
+			refused bool
+		}{
+			"nothing":  {func(rows []stored, _ time.Time) []stored { return rows }, false},
+			"one more": {func(rows []stored, now time.Time) []stored { return append(rows, secret("more", now)) }, true},
+			"one less": {func(rows []stored, _ time.Time) []stored { return rows[:len(rows)-1] }, true},
+			"a new value": {func(rows []stored, now time.Time) []stored {
+				return append(rows[:len(rows)-1:len(rows)-1], secret("new", now))
+			}, true},
+		} {
+			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
+				t.Parallel()
+				clock := func() time.Time { return time.Now().Add(ahead) }
+				db := server.Database(t)
+				take := func(rows []stored) error {
+					_, err := postgres.Take(t.Context(), postgres.Options{DSN: line.DSN(db), Clock: clock}, func(put func(string, []string, []any) error) error {
+						for _, s := range rows {
+							if err := put(s.table, s.columns, s.values); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					return err
+				}
+				rows := append(filed()[:3:3], secret("new", clock().Add(-time.Minute)))
+				if err := take(rows); err != nil {
+					t.Fatal(err)
+				}
+				if err := take(c.since(rows, clock())); (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "(secrets)") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+}
