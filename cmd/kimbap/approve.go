@@ -230,27 +230,22 @@ func newApproveWaitCommand(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait ID",
 		Short: "Wait for the decision, then run the request and print its result",
-		Long: `Wait for the decision, then run the request and print its result.
+		Long: `Wait for the decision, then run the request and print its result. What that
+redirects to may need a decision of its own, which is waited for too.
 
 Only the requester can: the request is executed in its name, once.`,
 		Example: "  kimbap approve wait apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
-				body, err := there.Collect(ctx, args[0])
-				if remote.Uncertain(err) {
-					return whileAsked(err, args[0], "kimbap approve wait "+runtime.Quote(args[0]))
-				}
-				if err != nil {
-					return err
-				}
-				return c.print(body)
+				return c.waitElsewhere(ctx, there, args[0])
 			}); done {
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
-				answer := &app.Answer{}
-				action, callArgs, err := a.WaitApproval(ctx, args[0], answer)
+				answer, questions := &app.Answer{}, c.questions(func() {})
+				action, callArgs, err := a.WaitApproval(ctx, args[0], answer, questions.asked)
+				questions.halt()
 				if err != nil {
 					return c.ofAnother(ctx, a, args[0], err)
 				}

@@ -45,6 +45,21 @@ func (c *cli) showElsewhere(ctx context.Context, there *remote.Client, id string
 	})
 }
 
+// waitElsewhere is `approve wait` at a server.
+func (c *cli) waitElsewhere(ctx context.Context, there *remote.Client, id string) error {
+	questions := c.questions(func() {})
+	body, err := there.Collect(remote.Waiting(ctx, questions.asked), id)
+	if next := questions.halt(); next != "" {
+		err = whileOpen(ctx, err, next)
+	} else if remote.Uncertain(err) {
+		err = whileAsked(err, id, "kimbap approve wait "+runtime.Quote(id))
+	}
+	if err != nil {
+		return err
+	}
+	return c.print(body)
+}
+
 func (c *cli) acceptElsewhere(ctx context.Context, there *remote.Client, id string, yes app.Yes, pin bool) error {
 	if yes.Always {
 		return usage("kimbap approve accept "+id, "--always writes the policy's file, which is on the server")

@@ -180,19 +180,7 @@ func (c *cli) dryRun(a *app.App, action *runtime.Action, args runtime.Args) erro
 
 // execute sends the call through the pipeline and prints the result.
 func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, args runtime.Args, f callFlags) error {
-	stop := func() {}
-	req := &runtime.Request{
-		Surface: runtime.SurfaceCall, Action: action.Ref, Args: args,
-		Hold: a.Config().Approval.Expires.Duration(),
-		OnPending: func(id string, until time.Time) {
-			stop() // that of the page before
-			c.sayPending(id, until)
-			stop = c.countdown(until)
-		},
-	}
-	if f.noWait {
-		req.Hold, req.OnPending = 0, nil
-	}
+	req := &runtime.Request{Surface: runtime.SurfaceCall, Action: action.Ref, Args: args}
 	caller, err := a.Caller(ctx)
 	if err != nil {
 		return err
@@ -207,14 +195,14 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		}
 	}
 	told, done := c.progress(action.Service)
-	defer func() { stop(); done() }()
-	pending := req.OnPending
-	if pending != nil {
-		req.OnPending = func(id string, until time.Time) { done(); pending(id, until) }
+	questions := c.questions(done)
+	defer func() { questions.halt(); done() }()
+	if !f.noWait {
+		req.Hold, req.OnPending = a.Config().Approval.Expires.Duration(), questions.asked
 	}
 	if f.all || f.most > 0 {
 		body, err := a.Pages(ctx, pipeline, req, action, app.Paging{All: f.all, Max: f.most, Told: told})
-		stop()
+		questions.halt()
 		done()
 		if err != nil {
 			return c.pendingID(f, err)
@@ -222,7 +210,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 		return c.print(lines(body))
 	}
 	answer, err := a.Call(ctx, pipeline, req, action)
-	stop()
+	questions.halt()
 	done()
 	if err != nil {
 		return c.pendingID(f, err)

@@ -36,38 +36,14 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 	if f.dryRun {
 		return c.previewElsewhere(ctx, there, ref, call)
 	}
-	var mu sync.Mutex // the reader of the connection says that a person is asked, and may be at it still
-	stop, asked := func() {}, ""
-	halt := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		stop()
-		return asked
-	}
 	_, done = c.progress(action.Service)
-	defer func() { halt(); done() }()
-	ctx = remote.Waiting(ctx, func(id string, until time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		done()
-		stop() // that of the page before
-		asked = id
-		c.sayPending(id, until)
-		if stop = func() {}; !until.IsZero() {
-			stop = c.countdown(until)
-		}
-	})
-	body, err := there.Execute(ctx, ref, call, !f.noWait)
-	open := halt() // what is said of a question has been said
+	questions := c.questions(done)
+	defer func() { questions.halt(); done() }()
+	body, err := there.Execute(remote.Waiting(ctx, questions.asked), ref, call, !f.noWait)
+	open := questions.halt() // what is said of a question has been said
 	done()
-	if err != nil && ctx.Err() != nil && open != "" { // the question is there still
-		return &runtime.Error{Code: runtime.CodeCanceled, ApprovalID: open, Msg: "interrupted while a person was asked", Err: err}
-	}
-	if err != nil && open != "" {
-		err = whileAsked(err, open, "kimbap approve wait "+open)
-	}
 	if err != nil {
-		return c.pendingID(f, err)
+		return c.pendingID(f, whileOpen(ctx, err, open))
 	}
 	return c.print(body)
 }

@@ -274,17 +274,18 @@ func (a *App) within(ctx context.Context, event record.Event, act func() error) 
 }
 
 // WaitApproval waits for the decision on a request of the caller's own, and
-// executes it when it was accepted.
-func (a *App) WaitApproval(ctx context.Context, id string, out *Answer) (*runtime.Action, runtime.Args, error) {
+// executes it when it was accepted. Where a redirect leads to a further question, next
+// is told of it and it is waited for too; without next the question is an error.
+func (a *App) WaitApproval(ctx context.Context, id string, out *Answer, next func(id string, until time.Time)) (*runtime.Action, runtime.Args, error) {
 	caller, err := a.Caller(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.waitAndCollect(ctx, caller, id, out)
+	return a.waitAndCollect(ctx, caller, id, out, next)
 }
 
 // waitAndCollect is [App.WaitApproval] for any caller.
-func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out *Answer) (*runtime.Action, runtime.Args, error) {
+func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id string, out *Answer, next func(id string, until time.Time)) (*runtime.Action, runtime.Args, error) {
 	me, err := a.identity.Identify(ctx, caller)
 	if err != nil {
 		return nil, nil, err
@@ -296,7 +297,11 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 	if err != nil {
 		return nil, nil, err
 	}
-	return a.collect(ctx, caller, me, decided, out, func(*runtime.Request) {})
+	return a.collect(ctx, caller, me, decided, out, func(req *runtime.Request) {
+		if req.OnPending = next; next != nil {
+			req.Hold = a.Config().Approval.Expires.Duration()
+		}
+	})
 }
 
 // collect executes what was decided for, in its requester's name and under the id of out if it

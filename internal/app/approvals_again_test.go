@@ -31,7 +31,7 @@ func TestAYesIsForTheListAsItWasSaid(t *testing.T) {
 	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}); err != nil {
+	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if sent := k.Up.Requests(); len(sent) != 1 || sent[0].Target != "/kinds" {

@@ -49,7 +49,7 @@ func TestACollectedRequestHasItsPlaceholder(t *testing.T) {
 	if _, err := person.Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}); err != nil {
+	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.Up.Last(t).Header.Get("Authorization"); got != "Bearer "+apptest.Key {
@@ -71,14 +71,14 @@ func TestAYesForAnOwnLoginIsUsedWithThatLogin(t *testing.T) {
 			t.Errorf("%s: shown as %q %v", auth, text, err)
 		}
 		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
-		_, _, err = k.Open(t, "early").WaitApproval(waiting, id, &app.Answer{})
+		_, _, err = k.Open(t, "early").WaitApproval(waiting, id, &app.Answer{}, nil)
 		if cancel(); !strings.Contains(runtime.AsError(err).Hint, "send the same request again") {
 			t.Errorf("%s: a person is waited for in vain: %v", auth, err)
 		}
 		if got, err := person.Accept(t.Context(), id, app.Yes{}); err != nil || !got.Own {
 			t.Fatalf("%+v %v", got, err)
 		}
-		_, _, err = k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{})
+		_, _, err = k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil)
 		if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "login") || !strings.Contains(e.Hint, "send the same request again") {
 			t.Errorf("%s: collected: %v", auth, err)
 		}
@@ -124,12 +124,12 @@ func TestARequestToAHostOfNoServiceIsCollected(t *testing.T) {
 	_, raw := k.Connect(t, "else.test:22")
 	tunnel := accepted(raw)
 	answer := &app.Answer{}
-	action, _, err := other.WaitApproval(t.Context(), plain, answer)
+	action, _, err := other.WaitApproval(t.Context(), plain, answer, nil)
 	if err != nil || action.Ref != runtime.ActionPass || answer.Status != 200 {
 		t.Fatalf("%+v %d %v", action, answer.Status, err)
 	}
 	for id, word := range map[string]string{own: "login", tunnel: "connection"} {
-		_, _, err := other.WaitApproval(t.Context(), id, &app.Answer{})
+		_, _, err := other.WaitApproval(t.Context(), id, &app.Answer{}, nil)
 		if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, word) || !strings.Contains(e.Hint, "again") {
 			t.Errorf("%s: %v", word, err)
 		}
@@ -154,7 +154,7 @@ func TestAYesForALoginThatNoKeyReplaces(t *testing.T) {
 	if _, err := k.Open(t, "").Accept(t.Context(), id, app.Yes{}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{})
+	_, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil)
 	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Hint, "send the same request again") {
 		t.Errorf("collected: %v", err)
 	}

@@ -44,9 +44,9 @@ func TestWhoCollectsLateHearsWhatHappens(t *testing.T) {
 	_, id := acceptedWrite(t, k)
 	ended := make(chan error, 1)
 	first := k.Open(t, "first")
-	go func() { _, _, err := first.WaitApproval(t.Context(), id, &app.Answer{}); ended <- err }()
+	go func() { _, _, err := first.WaitApproval(t.Context(), id, &app.Answer{}, nil); ended <- err }()
 	<-arrived
-	_, _, err := k.Open(t, "second").WaitApproval(t.Context(), id, &app.Answer{})
+	_, _, err := k.Open(t, "second").WaitApproval(t.Context(), id, &app.Answer{}, nil)
 	if e := runtime.AsError(err); e == nil || e.Code != runtime.CodeInvalidInput || e.Reason != "being_executed" || e.Status() != http.StatusConflict || strings.Contains(e.Hint, "ask again") {
 		t.Errorf("meanwhile: %+v", e)
 	}
@@ -56,7 +56,7 @@ func TestWhoCollectsLateHearsWhatHappens(t *testing.T) {
 	}
 	third := k.Open(t, "third")
 	apptest.Eventually(t, "the end is kept", func() bool { // which the first does not wait for
-		_, _, err := third.WaitApproval(t.Context(), id, &app.Answer{})
+		_, _, err := third.WaitApproval(t.Context(), id, &app.Answer{}, nil)
 		return executedAlready(err)
 	})
 }
@@ -68,13 +68,13 @@ func TestWhatIsCollectedIsDoneOnceWhateverTheRulesSay(t *testing.T) {
 	person, id := acceptedWrite(t, k)
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: open, match: {action: notes.create-note}, then: allow}]\n")
 	for n := range 3 {
-		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{})
+		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil)
 		if n == 0 && err != nil || n > 0 && !executedAlready(err) {
 			t.Errorf("collected %d times before: %v", n, err)
 		}
 	}
 	k.Write(t, "policy.yaml", askWrites)
-	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}); !executedAlready(err) {
+	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil); !executedAlready(err) {
 		t.Errorf("with the rule gone again: %v", err)
 	}
 	if n := len(k.Up.Requests()); n != 1 {
@@ -99,7 +99,7 @@ func TestCollectingAtOnceAsksNobodyAnew(t *testing.T) {
 		other := k.Open(t, "other")
 		wait.Go(func() {
 			<-begin
-			_, _, err := other.WaitApproval(t.Context(), id, &app.Answer{})
+			_, _, err := other.WaitApproval(t.Context(), id, &app.Answer{}, nil)
 			ends <- err
 		})
 	}
@@ -131,7 +131,7 @@ func TestWhatIsCollectedMeetsTheTermsOfToday(t *testing.T) {
 	k := apptest.New(t, apptest.Options{Policy: askWrites})
 	_, id := acceptedWrite(t, k)
 	k.Write(t, "policy.yaml", "version: 1\nrules: [{name: ask, match: {action: notes.create-note}, then: require_approval, approval: {count: 2}}]\n")
-	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}); runtime.AsError(err) == nil || runtime.AsError(err).Reason != runtime.ReasonPolicyChanged {
+	if _, _, err := k.Open(t, "other").WaitApproval(t.Context(), id, &app.Answer{}, nil); runtime.AsError(err) == nil || runtime.AsError(err).Reason != runtime.ReasonPolicyChanged {
 		t.Errorf("collected: %v", err)
 	}
 	if n := len(k.Up.Requests()); n != 0 {

@@ -180,7 +180,7 @@ func TestWhatIsCollectedIsTheSameActionStill(t *testing.T) {
 		if err := installWorse(t, person); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{}, nil)
 		if code := runtime.CodeOf(err); code != want || (len(k.Up.Requests()) == 1) != (want == "") {
 			t.Errorf("%s: %v, %d sent", text, err, len(k.Up.Requests()))
 		}

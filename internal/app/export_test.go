@@ -113,7 +113,7 @@ func Waiting(a *App) int { return a.waiting.Waiting() }
 
 // WaitAs waits for the decision on a request of the caller's own, as a command does.
 func WaitAs(ctx context.Context, a *App, caller runtime.Caller, id string) error {
-	_, _, err := a.waitAndCollect(ctx, caller, id, &Answer{})
+	_, _, err := a.waitAndCollect(ctx, caller, id, &Answer{}, nil)
 	return err
 }
 

@@ -214,7 +214,7 @@ rules:
 			t.Fatal(err)
 		}
 		if elsewhere {
-			_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+			_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{}, nil)
 			if err != nil || len(k.Up.Requests()) != 1 {
 				t.Errorf("by another process: %v", err)
 			}

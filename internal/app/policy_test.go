@@ -221,7 +221,7 @@ func TestWhatARuleOnTheBodyAskedAboutIsExecuted(t *testing.T) {
 		"retried": func(string) int { return k.Do(t, write, `{"text":"secret retried"}`).Status },
 		"waited": func(id string) int {
 			answer := &app.Answer{}
-			if _, _, err := person.WaitApproval(t.Context(), id, answer); err != nil {
+			if _, _, err := person.WaitApproval(t.Context(), id, answer, nil); err != nil {
 				t.Errorf("%+v", err)
 			}
 			return answer.Status

@@ -247,7 +247,7 @@ rules:
 			t.Fatal(err)
 		}
 		answer := &app.Answer{}
-		if _, _, err := person.WaitApproval(t.Context(), id, answer); err != nil || answer.Status != http.StatusOK {
+		if _, _, err := person.WaitApproval(t.Context(), id, answer, nil); err != nil || answer.Status != http.StatusOK {
 			t.Errorf("%s: %d %+v", name, answer.Status, err)
 		}
 		if len(k.Up.Requests()) != before+1 || string(k.Up.Last(t).Body) != pack {

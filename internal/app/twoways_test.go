@@ -99,7 +99,7 @@ actions:
 			t.Fatal(err)
 		}
 		k.Write(t, "policy.yaml", "version: 1\nrules:\n  - {name: closed, match: {service: files}, when: '"+when+"', then: deny}\n  - {name: asked, match: {service: files}, then: require_approval}\n")
-		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{})
+		_, _, err := k.Open(t, "other").WaitApproval(t.Context(), a.Problem.Approval, &app.Answer{}, nil)
 		if code := runtime.CodeOf(err); code != want || (len(k.Up.Requests()) == 1) != (want == "") {
 			t.Errorf("%s: %v, %d sent", when, err, len(k.Up.Requests()))
 		}
