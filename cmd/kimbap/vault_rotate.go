@@ -112,7 +112,12 @@ func (c *cli) rotateMasterKey(ctx context.Context, a *app.App) error {
 		c.say("warning: the kimbap with process id %d cannot have the new key now, and may have to be started again: %s", r.PID, r.Locked)
 	}
 	return c.show(done, func() {
-		fmt.Fprintf(c.out, "rotated the master key (%s): %s wrapped anew\n", done.Source, count(done.Keys, "key"))
+		if done.Already {
+			fmt.Fprintf(c.out, "the master key has moved already (%s): nothing was changed\n", done.Source)
+			c.say("to replace it: kimbap vault rotate --master-key")
+		} else {
+			fmt.Fprintf(c.out, "rotated the master key (%s): %s wrapped anew\n", done.Source, count(done.Keys, "key"))
+		}
 		switch {
 		case done.Removed != "":
 			c.say("the old key is gone from where it was (%s)", done.Removed)
@@ -121,7 +126,7 @@ func (c *cli) rotateMasterKey(ctx context.Context, a *app.App) error {
 		case done.From != "":
 			c.say("the old key is still where it was (%s) and opens nothing here any more: remove it", done.From)
 		}
-		if done.Source == "env" {
+		if done.Source == "env" && !done.Already {
 			c.say("now give every kimbap KIMBAP_MASTER_KEY_NEXT's value as KIMBAP_MASTER_KEY")
 		}
 	})

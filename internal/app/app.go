@@ -126,6 +126,7 @@ type App struct {
 	storeless *runtime.Error              // why there is no store, with Options.Storeless; nil: there is one
 	vault     *vault.Vault
 	keeps     keeper
+	move      *moveMade            // of the master key, before this App was opened; nil: none
 	connector *connector.Connector // stage 4, over the vault
 	identity  *identity.Identity
 	policy    *policy.Live

@@ -47,7 +47,9 @@ func (a *App) openVault(ctx context.Context) (err error) {
 	}
 	a.settleSeal(ctx)
 	if err = a.ordered(ctx); err == nil && a.unread == nil {
-		err = a.unlockVault(ctx)
+		if err = a.unlockVault(ctx); err != nil {
+			err = a.moved(ctx, err)
+		}
 	}
 	if err == nil && a.unread != nil { // where the key is, only the configuration knows
 		a.locked.Store(&runtime.Error{

@@ -187,7 +187,8 @@ type RotatedMaster struct {
 	Source  string    `json:"source"`
 	From    string    `json:"from,omitempty"` // where the old key still is, of no use any more
 	Removed string    `json:"removed_from,omitempty"`
-	Proxies []Running `json:"proxies"` // which take the new key up within a second, where they can have it
+	Already bool      `json:"already,omitempty"` // it had been moved before, and nothing was done
+	Proxies []Running `json:"proxies"`           // which take the new key up within a second, where they can have it
 }
 
 // RotateMasterKey puts a new master key in the place of the old one, and in the
@@ -195,6 +196,9 @@ type RotatedMaster struct {
 // ([Options.KeyFrom]).
 func (a *App) RotateMasterKey(ctx context.Context) (RotatedMaster, error) {
 	done := RotatedMaster{Source: a.config.Current().MasterKey.Source, Proxies: append([]Running{}, a.Proxies()...)}
+	if a.move != nil {
+		return a.unmoved(done), nil
+	}
 	unlock, err := a.home.LockKeys(ctx, home.KeyLockWait)
 	if err != nil {
 		return done, err
