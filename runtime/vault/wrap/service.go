@@ -48,6 +48,15 @@ func (s Service) Keys(ctx context.Context) (keys []vault.MasterKey, missed error
 }
 
 func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error) {
+	wrapped, err := s.read(path)
+	if err != nil {
+		return vault.MasterKey{}, err
+	}
+	return s.unwrap(ctx, wrapped)
+}
+
+// read is the content of a file with a wrapped key; [fs.ErrNotExist] for none.
+func (s Service) read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxWrapped) {
 		err = errors.New("it is not a small regular file")
@@ -56,12 +65,13 @@ func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error)
 	if err == nil {
 		wrapped, err = os.ReadFile(path)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return vault.MasterKey{}, err
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err = keyFault(path, "cannot be read", "check its owner and mode", err)
 	}
-	if err != nil {
-		return vault.MasterKey{}, keyFault(path, "cannot be read", "check its owner and mode", err)
-	}
+	return wrapped, err
+}
+
+func (s Service) unwrap(ctx context.Context, wrapped []byte) (vault.MasterKey, error) {
 	text, err := s.Cipher.Unwrap(ctx, wrapped)
 	if err != nil {
 		return vault.MasterKey{}, err
@@ -70,27 +80,49 @@ func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error)
 }
 
 // Next implements [vault.KeyWrapper]. A key counts only once the service has
-// shown that it opens it again.
+// shown that it opens it again. Then a file that it cannot open is another service's, of a move
+// that was cut short and given up: the key in force is open, and its own place has it.
 func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
-	if key, err := s.load(ctx, s.Path+nextSuffix); !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+	path := s.Path + nextSuffix
+	wrapped, err := s.read(path)
+	there := err == nil
+	switch {
+	case there:
+		if key, err := s.unwrap(ctx, wrapped); err == nil {
+			return key, nil
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return vault.MasterKey{}, err
 	}
 	key := vault.RandomMasterKey()
+	if wrapped, err = s.wrap(ctx, key); err != nil {
+		return vault.MasterKey{}, err
+	}
+	if there {
+		err = replace(path, wrapped)
+	} else {
+		err = vault.WriteOnce(path, wrapped)
+	}
+	if err != nil {
+		return vault.MasterKey{}, keyFault(path, "cannot be made", "check that the folder is there and is yours", err)
+	}
+	return key, nil
+}
+
+// wrap has the service wrap a key, and open it again.
+func (s Service) wrap(ctx context.Context, key vault.MasterKey) ([]byte, error) {
 	wrapped, err := s.Cipher.Wrap(ctx, key.Text())
 	if err != nil {
-		return vault.MasterKey{}, err
+		return nil, err
 	}
 	back, err := s.Cipher.Unwrap(ctx, wrapped)
 	if err != nil {
-		return vault.MasterKey{}, err
+		return nil, err
 	}
 	if !back.Equal(key.Text()) {
-		return vault.MasterKey{}, unavailable("try it by hand: what wrap prints, unwrap must turn back", "the key service does not give back the key that it wrapped")
+		return nil, unavailable("try it by hand: what wrap prints, unwrap must turn back", "the key service does not give back the key that it wrapped")
 	}
-	if err := vault.WriteOnce(s.Path+nextSuffix, wrapped); err != nil {
-		return vault.MasterKey{}, keyFault(s.Path+nextSuffix, "cannot be made", "check that the folder is there and is yours", err)
-	}
-	return key, nil
+	return wrapped, nil
 }
 
 // Settle implements [vault.KeyWrapper]. A file that the service cannot open goes as any other
