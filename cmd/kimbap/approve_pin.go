@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -114,6 +115,9 @@ func (c *cli) offerPin(ctx context.Context, a *app.App) error {
 	defer t.close()
 	c.say("a PIN shows that a person decides when an agent asks for something critical (Enter: none; later: kimbap approve pin)")
 	pin, err := t.twice(ctx, "PIN")
+	if errors.Is(err, errUnanswered) {
+		return nil
+	}
 	if err != nil || pin.Empty() {
 		return err
 	}

@@ -16,7 +16,7 @@ const maxSecret = 64 << 10
 // readSecret takes a secret from a file, from stdin, or from a prompt that does
 // not echo. Never from an argument: those show in the process list.
 func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret, error) {
-	if c.inTTY && (file == "" || file == "-") {
+	if c.asks(file) {
 		fmt.Fprintf(c.err, "%s: ", what)
 		data, err := unseen(ctx, os.Stdin)
 		fmt.Fprintln(c.err)
@@ -32,10 +32,16 @@ func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret
 	return secretFrom(data)
 }
 
+// asks reports whether what is not in a file is asked for at the terminal.
+func (c *cli) asks(file string) bool { return c.inTTY && (file == "" || file == "-") }
+
 // readKey is readSecret of what is to be stored and kept out of answers. It says so where the
 // value is too short for that.
 func (c *cli) readKey(ctx context.Context, file, what string) (runtime.Secret, error) {
 	secret, err := c.readSecret(ctx, file, what)
+	if err == nil && secret.Empty() && c.asks(file) {
+		err = usage("type it, then Enter", "nothing was typed, so nothing was stored")
+	}
 	if short := app.Unmasked(secret); err == nil && short != "" {
 		c.say("warning: %s", short)
 	}

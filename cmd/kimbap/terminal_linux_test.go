@@ -73,6 +73,20 @@ func (m *console) given() {
 	m.t.Fatal("the shell keeps the terminal")
 }
 
+// hides waits until the terminal does not show what is typed.
+func (m *console) hides() {
+	m.t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		state, err := unix.IoctlGetTermios(int(m.side.Fd()), unix.TCGETS)
+		check(m.t, err)
+		check(m.t, unix.SetNonblock(int(m.side.Fd()), true))
+		if state.Lflag&unix.ECHO == 0 {
+			return
+		}
+	}
+	m.t.Fatal("the terminal shows what is typed")
+}
+
 // until reads as far as text, and returns what came before it.
 func (m *console) until(text string) string {
 	m.t.Helper()
@@ -235,6 +249,26 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 	m.until("READY>")
 	if list := h.kimbap(t, "", "tenant", "list").stdout; !strings.Contains(list, "acme") {
 		t.Errorf("it was taken for a yes: %s", list)
+	}
+	// Nor is it a key, also behind half of one.
+	for _, asked := range []struct{ command, question string }{
+		{"link openai", "key for openai: "},
+		{"vault set acme.key --host api.acme.example", "value of acme.key: "},
+		{"vault export --passphrase --out all.age", "passphrase: "},
+		{"approve pin", "new PIN: "},
+	} {
+		for _, keys := range []string{"\x04", "sk-half\x04\x04"} {
+			m.send("kimbap " + asked.command + `; echo code=$?; stty -a | grep -o ".echo "; echo e""nd` + "\n")
+			m.until("$?")
+			m.until(asked.question)
+			m.hides()
+			m.send(keys)
+			said := m.until("end\r\n")
+			if !strings.Contains(said, "ended before its line did, so nothing was ") || !strings.Contains(said, "code=2") || !strings.Contains(said, " echo ") || strings.Contains(said, "half") {
+				t.Errorf("%s, and %q: %q", asked.command, keys, said)
+			}
+			m.until("READY>")
+		}
 	}
 	h.kimbap(t, "", "service", "install", "jq")
 	for _, command := range []string{"call jq.query --input -", "call jq.query --filter @-"} { // nothing is asked, stdin is read

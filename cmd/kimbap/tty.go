@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -108,9 +109,16 @@ func (t *terminal) agrees(ctx context.Context, question string) (bool, error) {
 // unseen reads a line that the terminal does not show. Ctrl-C leaves the terminal as it was:
 // a shell behind it would show nothing that is typed.
 func unseen(ctx context.Context, in *os.File) ([]byte, error) {
-	fd := int(in.Fd())
-	return unseenBy(ctx, fd, func() ([]byte, error) { return term.ReadPassword(fd) })
+	data, err := unseenBy(ctx, int(in.Fd()), func() ([]byte, error) { return system.ReadHidden(in) })
+	if errors.Is(err, io.EOF) {
+		err = errUnanswered
+	}
+	return data, err
 }
+
+// errUnanswered is of whoever ends the input (Ctrl-D) instead of an answer that is not shown:
+// what was typed of it may be half of one.
+var errUnanswered = usage("type all of it, then Enter", "the input ended before its line did, so nothing was stored or changed")
 
 // unseenBy is unseen with what reads: it stops the showing at a moment of its own, which may
 // come after Ctrl-C. So it does not begin behind that, and once it has begun the terminal is
