@@ -98,6 +98,13 @@ func (n *notesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	if r.URL.Path == "/never" { // and says that its client has gone
+		<-r.Context().Done()
+		n.mu.Lock()
+		fmt.Fprintln(&n.got, "GET /never ended")
+		n.mu.Unlock()
+		return
+	}
 	if name, ok := strings.CutPrefix(r.URL.Path, "/files/"); ok {
 		http.ServeFile(w, r, filepath.Join(n.dir, filepath.Base(name)))
 		return
