@@ -55,6 +55,9 @@ func (a *App) warnRules(say func(string)) {
 		{cmp.Or(policy.Path, a.home.Policy()), "the rules that judge it", "them"},
 		{cmp.Or(policy.Tenants, a.home.Tenants()), "the rules that judge it", "them"},
 		{a.home.Services(), "the services, which say where keys go", "them"},
+		{a.home.PinFile(), "the hashes of installed services", "them"},
+		{a.home.Trust(), "which repositories are trusted", "it"},
+		{a.home.AliasFile(), "the short names of actions", "them"},
 	} {
 		if a.home.Changeable(of.path) {
 			say("the program can change " + of.what + ", at " + of.path + ": keep " + of.them + " in kimbap's home, or where only another user can write")
