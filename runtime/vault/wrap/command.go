@@ -94,6 +94,7 @@ func output(ctx context.Context, argv, env []string, timeout time.Duration, in [
 	out := &bounded{left: maxOutput}
 	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.WaitDelay = env, bytes.NewReader(in), out, lastWords
+	cmd.Cancel = func() error { return system.EndTree(cmd.Process) }
 	err := system.RunCoreless(cmd) // what it prints is a secret, a master key perhaps
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
