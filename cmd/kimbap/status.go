@@ -152,6 +152,10 @@ func (c *cli) sayStored(s *app.Status) {
 		line("", "the provider gave no new token when one was last wanted, today: %s", few(s.Unrenewed))
 		line("", "fix: %s", s.RenewFix)
 	}
+	if len(s.Unfetched) > 0 {
+		line("", "the command of the key failed when it was last run, today: %s", few(s.Unfetched))
+		line("", "fix: %s", s.FetchFix)
+	}
 }
 
 // servedAt is the address of what is no proxy, "" for the server of the one client that

@@ -146,6 +146,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if late, err := a.unrenewed(ctx); err == nil && len(late) > 0 { // the same
 		return Finding{"credentials", "warn", "the provider gave no new token when one was last wanted, today: " + strings.Join(late, ", "), renewFix + late[0]}
 	}
+	if late, err := a.unfetched(ctx); err == nil && len(late) > 0 { // the same
+		return Finding{"credentials", "warn", "the command of the key failed when it was last run, today: " + strings.Join(late, ", "), fetchFix}
+	}
 	return Finding{"credentials", "ok", "stored for " + strings.Join(linked, ", "), ""}
 }
 

@@ -38,6 +38,12 @@ const renewFix = "if that lasts: kimbap link "
 // notRenewed is what the record of a request holds whose sign-in gave no access token.
 const notRenewed = `"reason":"` + string(runtime.ReasonOAuthRefreshFailed) + `"`
 
+// notFetched is what the record of a request holds whose key was not to be had from its command.
+const notFetched = `"reason":"` + string(runtime.ReasonReference) + `"`
+
+// fetchFix is what to do about it.
+const fetchFix = "run the command by hand, and sign in there: kimbap vault list"
+
 // refusedKeys are the services that answered 401 to the key that is stored when it was
 // last used, by name. One that was linked anew since is left out.
 func (a *App) refusedKeys(ctx context.Context) ([]string, error) {
@@ -91,6 +97,16 @@ func (a *App) unrenewed(ctx context.Context) ([]string, error) {
 	return a.troubled(ctx, q, func(s *services.Service, _ *Record) bool { return signsIn(s) }, func(t *trouble) bool {
 		linked := t.stored.Version > 0 && t.stored.Created.Before(t.last.Time)
 		return linked && (t.used == nil || !t.used.Time.After(t.last.Time)) && !a.SignIns().Over(ctx, a.tenant, t.service)
+	})
+}
+
+// unfetched are the services whose key a command fetches that failed when it was last run, by
+// name. One whose key was stored anew since is left out.
+func (a *App) unfetched(ctx context.Context) ([]string, error) {
+	q := RecordQuery{Code: string(runtime.CodeVaultLocked), Text: notFetched}
+	return a.troubled(ctx, q, func(s *services.Service, _ *Record) bool { return s.Auth != nil }, func(t *trouble) bool {
+		fetched := t.stored.Reference != nil && t.stored.Created.Before(t.last.Time)
+		return fetched && (t.used == nil || !t.used.Time.After(t.last.Time))
 	})
 }
 

@@ -47,6 +47,8 @@ type Status struct {
 	EndedFix    string            `json:"ended_grants_fix,omitempty"`
 	Unrenewed   []string          `json:"unrenewed_grants,omitempty"` // services whose OAuth provider gave no new token when one was last wanted, today
 	RenewFix    string            `json:"unrenewed_grants_fix,omitempty"`
+	Unfetched   []string          `json:"unfetched_keys,omitempty"` // services whose key's command failed when it was last run, today
+	FetchFix    string            `json:"unfetched_keys_fix,omitempty"`
 	Descriptors uint64            `json:"descriptor_limit"`
 	Tunnels     int               `json:"tunnel_limit"`
 	RawTunnels  int               `json:"raw_tunnel_limit"` // these take two descriptors each
@@ -93,6 +95,9 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	}
 	if s.Unrenewed, _ = a.unrenewed(ctx); len(s.Unrenewed) > 0 { // the same
 		s.RenewFix = renewFix + s.Unrenewed[0]
+	}
+	if s.Unfetched, _ = a.unfetched(ctx); len(s.Unfetched) > 0 { // the same
+		s.FetchFix = fetchFix
 	}
 	s.Anchors = a.Anchors()
 	if last, found, err := checkpoint.In(a.auditDir()).Last(); err == nil && found {
