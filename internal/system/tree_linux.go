@@ -34,11 +34,14 @@ func EndTree(p *os.Process) error {
 // parents is the parent of each process that shows, by its number.
 func parents() map[int]int {
 	out := map[int]int{}
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range files {
-		child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		text, rerr := os.ReadFile(file)
-		if err != nil || rerr != nil {
+	all, _ := os.ReadDir("/proc")
+	for _, one := range all {
+		child, err := strconv.Atoi(one.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", one.Name(), "stat"))
+		if err != nil {
 			continue
 		}
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // behind a name that may hold anything
