@@ -211,6 +211,7 @@ func (a *Auth) Refs() []string {
 
 // OAuth is where a service's access tokens come from (RFC 6749).
 type OAuth struct {
+	Grant        string // [GrantClientCredentials]; "": a person signs in
 	AuthorizeURL string // "": no sign-in in a browser
 	TokenURL     string
 	DeviceURL    string // RFC 8628; "": none on another device
@@ -218,8 +219,15 @@ type OAuth struct {
 	Issuer       string // RFC 9207, of whoever answers a sign-in in a browser; "": it is not asked
 	Scopes       []string
 	ClientAuth   string // how a client's secret is shown: basic | post
-	Params       []Pair // added to the address of the sign-in
+	Params       []Pair // added to the address of the sign-in, or to the question of the client itself
 }
+
+// GrantClientCredentials is of tokens that a client is given for its own secret, with no person (RFC
+// 6749 section 4.4).
+const GrantClientCredentials = "client_credentials"
+
+// OfClient reports whether no person signs in.
+func (o *OAuth) OfClient() bool { return o.Grant == GrantClientCredentials }
 
 // Pair is a name and its value.
 type Pair struct{ Name, Text string }

@@ -50,6 +50,14 @@ func notGranted(code string) *runtime.Error {
 	}
 }
 
+// toClients are what helps where a client asks for itself.
+var toClients = map[string]string{
+	"unauthorized_client":    "allow this client the client credentials grant at the provider, then start again",
+	"unsupported_grant_type": "the provider does no client credentials: take grant out of the service file, and name where a person signs in",
+	"access_denied":          "allow this client the API at the provider, and name the API in the params of the service file: audience or resource",
+	"invalid_grant":          "allow this client the client credentials grant at the provider, with a user if that wants one, then start again",
+}
+
 // errCode is of a code, of a browser or of another device, that gives no grant; errType of a
 // token that is more than its text.
 var (
@@ -65,6 +73,8 @@ func (s *SignIn) notSignedIn(cause error) error {
 	}
 	var refused *refusal
 	switch {
+	case s.grant.ofClient() && errors.As(cause, &refused) && toClients[refused.code] != "":
+		advice = toClients[refused.code]
 	case errors.Is(cause, errType):
 		advice = "kimbap sends plain bearer tokens, with no DPoP, MAC or the like: allow this client those at the provider; one that you have is stored by kimbap link SERVICE --token"
 	case errors.Is(cause, errCode):

@@ -12,8 +12,8 @@
 // somebody signs in anew. Nothing that a provider says reaches a caller.
 //
 // It also asks for grants: with a browser (RFC 6749 section 4.1 with PKCE, RFC 7636, back to a
-// port of this machine, RFC 8252) or on another device (RFC 8628), and gives them back (RFC
-// 7009).
+// port of this machine, RFC 8252), on another device (RFC 8628) or, without a person, for the client
+// itself (RFC 6749 section 4.4), and gives them back (RFC 7009).
 //
 // Start reading at [Connector.Credential], then refresh.go; for sign-ins at [Connector.Begin].
 package connector

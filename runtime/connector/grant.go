@@ -31,6 +31,11 @@ type Grant struct {
 	PreviousEnds time.Time `json:"previous_ends,omitzero"`   // zero: the provider has not said
 	Spent        bool      `json:"spent,omitempty"`          // an API has refused the access token before its end
 	Over         string    `json:"over,omitempty"`           // why the provider gives no more tokens; "": it does
+
+	// Of a client itself.
+	Type   string            `json:"grant_type,omitempty"` // client_credentials; "": a person has signed in
+	Params map[string]string `json:"params,omitempty"`     // that go with each question for a token
+	named  []string          // the scopes that the provider has named; those of above are asked for again
 }
 
 // mark is the name of the first field of every grant, also of a form that this kimbap does not
@@ -60,7 +65,7 @@ func (g *Grant) Seal() (runtime.Secret, error) {
 		kept.Previous = ""
 		text, err = kept.text()
 	}
-	if err == nil && len(text) > longestGrant {
+	if err == nil && len(text) > longestGrant && !g.ofClient() { // which asks for them again
 		kept.Scopes = nil
 		text, err = kept.text()
 	}
@@ -83,7 +88,7 @@ var errForm = errors.New("the grant is not of a form that this kimbap knows")
 // open reads a grant.
 func open(value runtime.Secret) (*Grant, error) {
 	var g Grant
-	if json.Unmarshal([]byte(value.Reveal()), &g) != nil || g.Kind != form {
+	if json.Unmarshal([]byte(value.Reveal()), &g) != nil || g.Kind != form || g.Type != "" && !g.ofClient() {
 		return nil, errForm
 	}
 	if !guarded(g.TokenURL) || g.RevokeURL != "" && !guarded(g.RevokeURL) {
@@ -151,7 +156,7 @@ func Ends(value runtime.Secret) time.Time {
 }
 
 func (g *Grant) ends() time.Time {
-	if g.RefreshToken != "" {
+	if g.renews() {
 		return time.Time{}
 	}
 	return g.Expires

@@ -56,7 +56,13 @@ func isCode(text string) bool {
 // gives no new refresh token leaves the old one in force (RFC 6749 section 6).
 func (c *Connector) exchange(asking context.Context, g *Grant) (*Grant, error) {
 	asked := c.o.Clock() // its life counts from before the answer
-	t, err := config(g).TokenSource(asking, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
+	var t *oauth2.Token
+	var err error
+	if g.ofClient() {
+		t, err = asClient(asking, g)
+	} else {
+		t, err = config(g).TokenSource(asking, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
+	}
 	if err != nil {
 		return nil, told(err)
 	}
@@ -89,7 +95,11 @@ func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 		g.RefreshToken = t.RefreshToken
 	}
 	if said, ok := t.Extra("scope").(string); ok && len(said) <= longestScopes {
-		if scopes := granted(said, g.Scopes); len(scopes) > 0 {
+		switch scopes := granted(said, g.Scopes); {
+		case len(scopes) == 0:
+		case g.ofClient():
+			g.named = scopes
+		default:
 			g.Scopes = scopes
 		}
 	}
@@ -106,8 +116,13 @@ func granted(said string, asked []string) []string {
 // lives is for how many seconds a token is good; 0: the provider has not said. An answer in the
 // form of a query says it too, as GitHub's does.
 func lives(t *oauth2.Token) int64 {
-	if form, ok := t.Extra("expires_in").(int64); ok && t.ExpiresIn == 0 {
-		return form
+	if t.ExpiresIn == 0 {
+		switch said := t.Extra("expires_in").(type) {
+		case int64:
+			return said
+		case float64: // of JSON, where the client itself has asked
+			return int64(min(max(said, -1), longestLife))
+		}
 	}
 	return t.ExpiresIn
 }

@@ -98,7 +98,7 @@ func orToken(fallback runtime.Credential, err error) (runtime.Credential, error)
 
 // refusedNow is why nothing is asked at this moment; nil: it is.
 func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
-	if g.Over != "" || g.RefreshToken == "" {
+	if g.Over != "" || !g.renews() {
 		return over(at.name, g)
 	}
 	c.mu.Lock()

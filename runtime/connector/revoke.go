@@ -20,9 +20,10 @@ type Returned string
 
 // What can become of one.
 const (
-	Nothing Returned = ""      // there was none, or its provider has ended it
-	Given   Returned = "given" // its provider has been told
-	Alive   Returned = "alive" // its provider takes none back, could not be told, or would end a stored one with it
+	Nothing Returned = ""        // there was none, or its provider has ended it
+	Given   Returned = "given"   // its provider has been told
+	Alive   Returned = "alive"   // its provider takes none back, could not be told, or would end a stored one with it
+	Lasting Returned = "lasting" // a token of the client itself, as with [Alive]; it ends by itself
 )
 
 // Revoke gives a stored grant back to its provider (RFC 7009), or the one that could not be stored
@@ -65,11 +66,11 @@ func (c *Connector) Return(ctx context.Context, tenant runtime.Tenant, name stri
 	}
 	cred, err := c.o.Vault.Credential(ctx, tenant, &runtime.Auth{Type: runtime.AuthBearer, Ref: name})
 	if err != nil {
-		return Alive, err
+		return g.left(c.o.Clock()), err
 	}
 	if IsGrant(cred.Value) {
 		if have, err := open(cred.Value); err != nil || have.Over == "" && have.ClientID == g.ClientID && have.TokenURL == g.TokenURL {
-			return Alive, nil
+			return g.left(c.o.Clock()), nil
 		}
 	}
 	return c.giveBack(ctx, place{tenant, name}, g)
@@ -77,17 +78,30 @@ func (c *Connector) Return(ctx context.Context, tenant runtime.Tenant, name stri
 
 // giveBack tells the provider, and records before that it does so, and behind it that it could not.
 func (c *Connector) giveBack(ctx context.Context, at place, g *Grant) (Returned, error) {
+	left := g.left(c.o.Clock())
 	if g.RevokeURL == "" {
-		return Alive, nil
+		return left, nil
 	}
 	if err := c.o.Note(ctx, at.tenant, EventRevoke, at.name, ""); err != nil {
-		return Alive, err
+		return left, err
 	}
 	if err := c.give(ctx, g); err != nil {
 		_ = c.o.Note(context.WithoutCancel(ctx), at.tenant, EventRevoke, at.name, "failed")
-		return Alive, fmt.Errorf("the provider did not take a grant back: %w", err)
+		return left, fmt.Errorf("the provider did not take a grant back: %w", err)
 	}
 	return Given, nil
+}
+
+// left is what a grant is that is not given back. With a client's own no person has granted anything:
+// nothing is left but the access token, until its end.
+func (g *Grant) left(now time.Time) Returned {
+	switch {
+	case !g.ofClient():
+		return Alive
+	case !g.Expires.IsZero() && !now.Before(g.Expires):
+		return Nothing
+	}
+	return Lasting
 }
 
 // give tells the provider of a grant that it is not wanted any more.

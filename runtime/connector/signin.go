@@ -22,7 +22,8 @@ type Client struct {
 	Secret runtime.Secret // empty: a public client
 }
 
-// SignIn is one that is under way: a person agrees in a browser, or on another device.
+// SignIn is one that is under way: a person agrees in a browser, or on another device. Of a client
+// itself it is the question for its first token.
 type SignIn struct {
 	URL  string // that the person opens
 	Code string // that the person types there; "" in a browser
@@ -39,7 +40,7 @@ type SignIn struct {
 	used     atomic.Bool // a browser may come twice at once
 }
 
-// start is what both kinds of sign-in have.
+// start is what all kinds of sign-in have.
 func (c *Connector) start(at *runtime.OAuth, who Client, scopes []string) *SignIn {
 	s := &SignIn{c: c, grant: Grant{
 		TokenURL: at.TokenURL, RevokeURL: at.RevokeURL, ClientID: who.ID, ClientSecret: who.Secret.Reveal(), ClientAuth: at.ClientAuth, Scopes: scopes,
@@ -112,8 +113,12 @@ var ofIdentity = []string{"openid", "offline_access", "profile", "email", "addre
 // Withheld are the scopes that a sign-in asked for and its grant does not name: a person may agree
 // to some of them only, and a provider may not know one.
 func (s *SignIn) Withheld(g *Grant) (out []string) {
+	given := g.Scopes
+	if g.named != nil {
+		given = g.named
+	}
 	for _, scope := range s.config.Scopes {
-		if !slices.Contains(g.Scopes, scope) && !slices.Contains(ofIdentity, scope) {
+		if !slices.Contains(given, scope) && !slices.Contains(ofIdentity, scope) {
 			out = append(out, scope)
 		}
 	}
@@ -177,7 +182,10 @@ func (c *Connector) Stored(ctx context.Context, tenant runtime.Tenant, name stri
 	if err != nil || g.TokenURL != at.TokenURL || !returnsTo(g, at) {
 		return Client{}, nil, nil
 	}
-	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, g.Scopes, nil
+	if g.Type == at.Grant { // what a person grants is not what a client has
+		scopes = g.Scopes
+	}
+	return Client{ID: g.ClientID, Secret: runtime.NewSecret(g.ClientSecret)}, scopes, nil
 }
 
 // returnsTo reports whether a grant that a service gets would be given back, with the client's

@@ -34,7 +34,7 @@ func (c *Connector) refused(at place, g *Grant, named bool) {
 	if named {
 		least = trustNamed
 	}
-	if g.RefreshToken == "" || g.Over != "" || g.Spent || c.o.Clock().Sub(g.Obtained) < least {
+	if !g.renews() || g.Over != "" || g.Spent || c.o.Clock().Sub(g.Obtained) < least {
 		return
 	}
 	mark := spentOf(g)
