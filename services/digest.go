@@ -152,6 +152,9 @@ func (d *definition) credential(a *runtime.Auth) {
 	}
 	if o := a.OAuth; o != nil { // what it is not stays as it was
 		d.text("oauth", o.AuthorizeURL, o.TokenURL, o.DeviceURL, o.RevokeURL, o.Issuer, o.ClientAuth)
+		if o.Grant != "" {
+			d.text("grant", o.Grant)
+		}
 		d.texts(o.Scopes)
 		d.number(len(o.Params))
 		for _, p := range o.Params {

@@ -41,6 +41,62 @@ func TestOAuthOfAService(t *testing.T) {
 	}
 }
 
+const clientFile = `name: fleet
+version: 1.0.0
+base_url: https://fleet.test
+auth:
+  type: oauth2
+  credential_ref: fleet.token
+  oauth2:
+    grant: client_credentials
+    token_url: https://login.test/token
+    client_auth: post
+    scopes: [read]
+    params: {audience: "https://fleet.test/"}
+actions: {get: {description: x, method: GET, path: /a, risk: {level: low}}}
+`
+
+func TestOAuthOfAClientItself(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("fleet.yaml", []byte(clientFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &runtime.OAuth{
+		Grant: runtime.GrantClientCredentials, TokenURL: "https://login.test/token", Scopes: []string{"read"},
+		ClientAuth: "post", Params: []runtime.Pair{{Name: "audience", Text: "https://fleet.test/"}},
+	}
+	if !reflect.DeepEqual(s.Auth.OAuth, want) {
+		t.Errorf("%+v", s.Auth.OAuth)
+	}
+	if _, err := Parse("fleet.yaml", []byte(strings.Replace(clientFile, "    scopes: [read]\n    params: {audience: \"https://fleet.test/\"}\n", "", 1))); err != nil {
+		t.Errorf("without scopes: %v", err)
+	}
+	for from, to := range map[string]string{
+		"    token_url: https://login.test/token\n": "",
+		"token_url: https://":                       "token_url: http://",
+		"token_url: https://login.test/":            "token_url: https://login.test/?client_secret=a#",
+		"    scopes":                                "    authorize_url: https://login.test/authorize\n    scopes",
+		"    client_auth":                           "    device_url: https://login.test/device\n    client_auth",
+		"    params":                                "    issuer: https://login.test\n    params",
+		"client_credentials":                        "password",
+		"grant: client_credentials":                 "grant: authorization_code",
+		"    grant: client_credentials\n":           "",
+		"{audience:":                                "{grant_type: password, x:",
+		"{audience: ":                               "{client_secret: ",
+		"{audience":                                 "{scope",
+		"{aud":                                      "{client_assertion: a, aud",
+	} {
+		text := strings.Replace(clientFile, from, to, 1)
+		if text == clientFile {
+			t.Fatalf("the file has no %q", from)
+		}
+		if s, err := Parse("fleet.yaml", []byte(text)); err == nil {
+			t.Errorf("%q: it is taken, with %+v", to, s.Auth.OAuth)
+		}
+	}
+}
+
 // SS-018: a provider is reached over TLS, or on this machine, and by no other way; and no file
 // sets what kimbap itself says of a sign-in.
 func TestSS018WhereAGrantMayComeFrom(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
 
@@ -127,12 +128,13 @@ func auth() schema {
 		"body":           place("type body: the member or form field.", "field"),
 		"path":           object("type path: the segment.", []string{"segment"}, schema{"segment": text("The placeholder that stands for it in paths, {token}."), "prefix": text("Text before the value, in the same segment.")}),
 		"oauth2": object("type oauth2: where access tokens come from; they go as a bearer token.", []string{"token_url"}, schema{
+			"grant":         oneOf("client_credentials: the client itself is given tokens, and no person signs in (RFC 6749 section 4.4).", runtime.GrantClientCredentials),
 			"authorize_url": text("Where a person signs in, in a browser."), "token_url": text("Where tokens are given and renewed."),
 			"device_url": text("Where a sign-in on another device begins (RFC 8628)."), "revoke_url": text("Where a grant is given back (RFC 7009)."),
 			"issuer":      text("Who answers a sign-in in a browser, as the provider's metadata has it; an answer that says another, or none, is refused (RFC 9207)."),
 			"scopes":      list("What is asked for.", text("One scope.")),
 			"client_auth": oneOf("How the client's secret is shown.", "basic", "post"),
-			"params":      named("Further parameters of the sign-in.", text("Its value.")),
+			"params":      named("Further parameters of the sign-in, or with a grant of each question for a token.", text("Its value.")),
 		}),
 		"basic": object("type basic: user and password.", nil, schema{
 			"username": text("The user itself."), "username_ref": text("Name of the user in the vault."), "username_open": flag("The user in the vault is no secret: answers may hold it, and programs may have it.", false), "password_ref": text("Name of the password in the vault."),

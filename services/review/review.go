@@ -125,7 +125,11 @@ func (r *Report) Text() string {
 		}
 		line("key", "%s, sent as %s to these hosts", r.Key, as)
 	}
-	if len(r.SignIn) > 0 {
+	switch {
+	case len(r.SignIn) == 0:
+	case r.Service.Auth.OAuth.OfClient():
+		line("tokens", "OAuth, for a client of yours without a sign-in, from %s", strings.Join(r.SignIn, ", "))
+	default:
 		line("sign-in", "OAuth, at %s", strings.Join(r.SignIn, ", "))
 	}
 	var counts []string
