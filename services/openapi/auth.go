@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/services"
 )
 
 // auth is how the service file says where the credential goes.
 type auth struct {
-	typ   string // none, bearer, basic, header, query, body
-	name  string // of the header field, the query parameter or the member
+	typ   string // none, bearer, basic, header, query, body, oauth2 of a client itself
+	name  string // of the header field, the query parameter or the member; where its tokens come from
 	notes []string
 }
 
@@ -87,7 +89,7 @@ func (a *auth) place() int {
 		return 3
 	case a.typ == "header" && !strings.EqualFold(a.name, "Authorization"):
 		return 2
-	case a.typ == "header":
+	case a.typ == "header", a.typ == "oauth2":
 		return 1
 	}
 	return 0
@@ -110,6 +112,9 @@ func firstKnown(known map[string]*auth, wanted []map[string]any, ranked []string
 			out.typ, out.name, beside = a.typ, a.name, neverWithout(wanted, name)
 			if a.typ == "header" && strings.EqualFold(a.name, "Authorization") {
 				out.notes = append(out.notes, `the document does not say what stands before the key in Authorization: add it to auth: in the file, as in header: {name: Authorization, prefix: "Token "}`)
+			}
+			if a.typ == "oauth2" {
+				out.notes = append(out.notes, fmt.Sprintf("the API takes tokens of a client itself: kimbap link asks for its id and secret, which go to %s; add scopes, params: {audience: …} or client_auth: post to auth.oauth2 where the provider wants them", shown(a.name)))
 			}
 		} else if other := a.typ != out.typ || a.name != out.name; other && beside[name] {
 			out.notes = append(out.notes, fmt.Sprintf("the API wants the security scheme %s beside %s, which alone the service fills in: programs must send the other themselves", shown(name), out))
@@ -155,7 +160,12 @@ func readScheme(called string, v value) *auth {
 		case "basic":
 			return &auth{typ: "basic"}
 		}
-	case "oauth2", "openIdConnect":
+	case "oauth2":
+		if at := clientsOwn(v); at != "" {
+			return &auth{typ: "oauth2", name: at}
+		}
+		return &auth{typ: "bearer"}
+	case "openIdConnect":
 		return &auth{typ: "bearer"}
 	case "apiKey":
 		switch v.text("in") {
@@ -173,6 +183,24 @@ func readScheme(called string, v value) *auth {
 		}
 	}
 	return nil
+}
+
+// clientsOwn is where a client itself is given tokens, if there is no other way to one; "" else, and
+// where that is no address that a service file takes.
+func clientsOwn(v value) string {
+	flows := v.get("flows").members()
+	at := v.get("flows").get("clientCredentials").text("tokenUrl")
+	if v.text("flow") == "application" { // Swagger 2.0
+		at = v.text("tokenUrl")
+	} else if len(flows) != 1 {
+		return ""
+	}
+	own := &service{name: "x", auth: &auth{typ: "oauth2", name: at}}
+	_, err := services.Parse("x.yaml", []byte("name: x\nversion: 1.0.0\nbase_url: https://x.test\nauth: "+own.authText()+"\nactions:\n"+catchAlls))
+	if err != nil || !strings.HasPrefix(at, "https://") {
+		return ""
+	}
+	return at
 }
 
 func givenAuth(given string) (*auth, error) {

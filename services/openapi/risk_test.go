@@ -96,15 +96,27 @@ func TestNamesAreStableAndTheirOwn(t *testing.T) {
 // Where the key goes is what most operations ask for.
 func TestAuthIsTheSchemeMostOperationsAskFor(t *testing.T) {
 	for scheme, want := range map[string]string{
-		`{"type": "http", "scheme": "Bearer"}`:                       "{type: bearer, credential_ref: x.token}",
-		`{"type": "http", "scheme": "basic"}`:                        "{type: basic, basic: {username_ref: x.username, password_ref: x.password}}",
-		`{"type": "apiKey", "in": "header", "name": "X-Key"}`:        "{type: header, credential_ref: x.key, header: {name: X-Key}}",
-		`{"type": "apiKey", "in": "query", "name": "key"}`:           "{type: query, credential_ref: x.key, query: {name: key}}",
-		`{"type": "oauth2", "flows": {}}`:                            "{type: bearer, credential_ref: x.token}",
-		`{"type": "openIdConnect"}`:                                  "{type: bearer, credential_ref: x.token}",
-		`{"type": "apiKey", "in": "cookie", "name": "c"}`:            "{type: none}",
-		`{"type": "apiKey", "in": "header", "name": "Content-Type"}`: "{type: none}",
-		`{"type": "mutualTLS"}`:                                      "{type: none}",
+		`{"type": "http", "scheme": "Bearer"}`:                "{type: bearer, credential_ref: x.token}",
+		`{"type": "http", "scheme": "basic"}`:                 "{type: basic, basic: {username_ref: x.username, password_ref: x.password}}",
+		`{"type": "apiKey", "in": "header", "name": "X-Key"}`: "{type: header, credential_ref: x.key, header: {name: X-Key}}",
+		`{"type": "apiKey", "in": "query", "name": "key"}`:    "{type: query, credential_ref: x.key, query: {name: key}}",
+		`{"type": "oauth2", "flows": {}}`:                     "{type: bearer, credential_ref: x.token}",
+		`{"type": "openIdConnect"}`:                           "{type: bearer, credential_ref: x.token}",
+
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://login.test/token", "scopes": {}}}}`:            `{type: oauth2, credential_ref: x.token, oauth2: {grant: client_credentials, token_url: "https://login.test/token"}}`,
+		`{"type": "oauth2", "flow": "application", "tokenUrl": "https://login.test/token"}`:                                     `{type: oauth2, credential_ref: x.token, oauth2: {grant: client_credentials, token_url: "https://login.test/token"}}`,
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://login.test/token"}, "authorizationCode": {}}}`: "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "/token"}}}`:                                            "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "http://login.test/token"}}}`:                           "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://u:p@login.test/token"}}}`:                      "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://login.test/token?client_secret=a"}}}`:          "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://127.1/token"}}}`:                               "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://login.test/token\"}}, actions: {x: {"}}}`:      `{type: oauth2, credential_ref: x.token, oauth2: {grant: client_credentials, token_url: "https://login.test/token\"}}, actions: {x: {"}}`, // quoted
+		`{"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": ["https://login.test/token"]}}}`:                        "{type: bearer, credential_ref: x.token}",
+		`{"type": "oauth2", "flows": ["clientCredentials"]}`:                                                                    "{type: bearer, credential_ref: x.token}",
+		`{"type": "apiKey", "in": "cookie", "name": "c"}`:                                                                       "{type: none}",
+		`{"type": "apiKey", "in": "header", "name": "Content-Type"}`:                                                            "{type: none}",
+		`{"type": "mutualTLS"}`: "{type: none}",
 	} {
 		doc := `{"openapi": "3.0.0", "servers": [{"url": "https://x.test"}], "security": [{"main": []}], "components": {"securitySchemes": {"main": ` + scheme + `, "rare": {"type": "http", "scheme": "basic"}}},
 			"paths": {"/a": {"get": {}, "post": {}}, "/b": {"get": {"security": [{"rare": []}]}, "post": {"security": []}}}}`

@@ -52,6 +52,8 @@ func (s *service) authText() string {
 	switch s.auth.typ {
 	case "bearer":
 		return "{type: bearer, credential_ref: " + s.name + ".token}"
+	case "oauth2":
+		return fmt.Sprintf("{type: oauth2, credential_ref: %s.token, oauth2: {grant: client_credentials, token_url: %s}}", s.name, quote(s.auth.name))
 	case "basic":
 		return fmt.Sprintf("{type: basic, basic: {username_ref: %s.username, password_ref: %s.password}}", s.name, s.name)
 	case "header":
