@@ -32,7 +32,9 @@ For a service with an OAuth sign-in (gmail, google-calendar), link prints an add
 open in a browser, or with --device, where the provider has that, a code to type on
 another device. You register the OAuth client at the provider yourself. kimbap seals
 what the provider grants, and renews the access token by itself. A grant from elsewhere
-(JSON with client_id, client_secret and refresh_token) can be piped in.`,
+(JSON with client_id, client_secret and refresh_token) can be piped in. Where the service
+has grant: client_credentials nobody signs in: the client's id and secret get the tokens,
+and its JSON can be piped in.`,
 		Example: "  gh auth token | kimbap link github\n  kimbap link openai\n  kimbap link stripe --file ./stripe.key\n  kimbap link gmail --client client_secret.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,10 +97,14 @@ func (c *cli) link(ctx context.Context, a *app.App, name, file string, f *signIn
 		}
 		return linked, err
 	}
-	switch a.SignIns().GiveBackNew(ctx, s, secret) {
-	case app.GrantGiven:
+	switch became := a.SignIns().GiveBackNew(ctx, s, secret); {
+	case became == app.GrantGiven && s.Machine:
+		c.say("the access token that the provider gave was given back")
+	case became == app.GrantGiven:
 		c.say("what you granted was given back to the provider")
-	case app.GrantAlive:
+	case became == app.GrantLasting:
+		c.say("the access token that the provider gave is good there until it expires: it could not be given back, or the stored one would end with it")
+	case became == app.GrantAlive:
 		c.say("what you granted stays in your account at the provider: it could not be given back, or the stored grant would end with it")
 	}
 	return linked, err
@@ -116,7 +122,7 @@ func (c *cli) warnOfGrant(ctx context.Context, s *app.SignInOffer) (done func())
 			c.say("ending: the provider is asked to take back what you granted; Ctrl-C again ends at once, and leaves it in your account there")
 		}
 	})
-	if s == nil { // nobody signs in
+	if s == nil || s.Machine { // nobody signs in
 		stop()
 	}
 	return func() { stop(); close(over) }
@@ -166,6 +172,8 @@ func (c *cli) sayReturned(became app.Returned, name string) {
 		c.say("the grant was given back to its provider")
 	case app.GrantAlive:
 		c.say("the grant of %s is forgotten here, and could not be given back: take it away in your account at the provider", name)
+	case app.GrantLasting:
+		c.say("the client of %s is forgotten here; the access token that it had is good at the provider until it expires", name)
 	}
 }
 

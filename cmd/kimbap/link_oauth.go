@@ -39,15 +39,21 @@ func (f *signInFlags) given() bool {
 
 // key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
 func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
-	if s == nil || f.token || !f.given() && (file != "" || !c.inTTY) {
+	inHand := f.client == "" && f.id == "" && (file != "" || !c.inTTY && !f.given())
+	if s == nil || f.token || inHand && !s.Machine {
 		secret, err = c.keyInHand(ctx, a, s, name, file, f)
 		return secret, false, err
 	}
-	who, err := c.oauthClient(ctx, s, f)
+	who := app.OAuthClient{}
+	if inHand {
+		who, err = c.clientInHand(ctx, s, file)
+	} else {
+		who, err = c.oauthClient(ctx, s, f)
+	}
 	if err != nil {
 		return runtime.Secret{}, false, err
 	}
-	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser, Port: f.port, Show: c.sayWhere, Less: c.sayLess})
+	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser && !s.Machine, Port: f.port, Show: c.sayWhere, Less: c.sayLess})
 	return secret, err == nil, err
 }
 
@@ -123,8 +129,7 @@ func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlag
 		}
 		return app.OAuthClient{ID: file.ClientID, Secret: runtime.NewSecret(file.ClientSecret)}, nil
 	case f.id == "" && s.Client.ID != "":
-		c.say("with the client of the sign-in before: %s", s.Client.ID)
-		return s.Client, nil
+		return c.sameClient(s), nil
 	}
 	t, err := openTerminal()
 	if err != nil {
@@ -133,7 +138,7 @@ func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlag
 	defer t.close()
 	id := f.id
 	if id == "" {
-		c.say("%s signs in with OAuth, by a client that you have registered at the provider (of the kind desktop or native)", s.Service)
+		c.say(clientWanted(s), s.Service)
 		if id, err = t.text(ctx, "client id"); err != nil {
 			return app.OAuthClient{}, err
 		}
@@ -141,8 +146,48 @@ func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlag
 	if id == "" {
 		return app.OAuthClient{}, usage("kimbap link "+s.Service+" --client-id ID", "there is no client without an id")
 	}
-	secret, err := t.secret(ctx, "client secret (empty for a public client)")
+	what := "client secret (empty for a public client)"
+	if s.Machine {
+		what = "client secret"
+	}
+	secret, err := t.secret(ctx, what)
 	return app.OAuthClient{ID: id, Secret: secret}, err
+}
+
+// sameClient is the one of the stored grant.
+func (c *cli) sameClient(s *app.SignInOffer) app.OAuthClient {
+	of := "the sign-in before"
+	if s.Machine {
+		of = "before"
+	}
+	c.say("with the client of %s: %s", of, s.Client.ID)
+	return s.Client
+}
+
+// clientWanted says which client somebody is asked for.
+func clientWanted(s *app.SignInOffer) string {
+	if s.Machine {
+		return "%s gets its tokens by a client that you have registered at the provider, and that it allows client credentials"
+	}
+	return "%s signs in with OAuth, by a client that you have registered at the provider (of the kind desktop or native)"
+}
+
+// clientInHand is a client that is given tokens itself, from a file or stdin; or the one of before.
+// A secret alone is not taken: it would be stored as a token, and go to the API.
+func (c *cli) clientInHand(ctx context.Context, s *app.SignInOffer, file string) (app.OAuthClient, error) {
+	data, err := c.readAll(ctx, file, "client of "+s.Service)
+	if err != nil {
+		return app.OAuthClient{}, err
+	}
+	if strings.TrimSpace(string(data)) == "" && s.Client.ID != "" {
+		return c.sameClient(s), nil
+	}
+	f, ok := parseOAuthFile(data)
+	if !ok {
+		return app.OAuthClient{}, usage("kimbap link "+runtime.Quote(s.Service)+" --client FILE; an access token that you have: --token",
+			`%s is linked by its OAuth client, in JSON: {"client_id": "…", "client_secret": "…"}`, s.Service)
+	}
+	return app.OAuthClient{ID: f.ClientID, Secret: runtime.NewSecret(f.ClientSecret)}, nil
 }
 
 // grantOrToken reads what is piped or in a file: a grant of elsewhere, in JSON, or an access

@@ -160,6 +160,9 @@ func (n *notesAPI) provide(w http.ResponseWriter, r *http.Request) {
 	case r.PostForm.Get("refresh_token") == "taken away":
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":"invalid_grant"}`)
+	case client == "unknown":
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprint(w, `{"error":"invalid_client","error_description":"words of the provider"}`)
 	default:
 		fmt.Fprintf(w, `{"access_token":%q,"refresh_token":"refresh-1","token_type":"Bearer","expires_in":3600}`, canary)
 	}

@@ -19,7 +19,8 @@ import (
 
 // `make signins`: sign-ins at a provider that others have written and certified, in a browser and
 // on another device, with each kind of client; then many processes at once with a token that has
-// ended, of which one may renew it, since a refresh token that is used twice ends the grant.
+// ended, of which one may renew it, since a refresh token that is used twice ends the grant; and
+// the same of a client that no person stands behind.
 
 const signInService = `name: notes
 version: 1.0.0
@@ -79,7 +80,7 @@ func (p *realProvider) ask(t *testing.T, path string, into any) {
 	check(t, json.NewDecoder(answer.Body).Decode(into))
 }
 
-type signInCounts struct{ Refreshes, Ended int }
+type signInCounts struct{ Refreshes, Ended, Given, Returned int }
 
 func (p *realProvider) counts(t *testing.T) (n signInCounts) {
 	t.Helper()
@@ -159,5 +160,67 @@ func TestSignInsAtARealProvider(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+const clientService = `name: notes
+version: 1.0.0
+base_url: HOME
+auth:
+  type: oauth2
+  credential_ref: notes.token
+  oauth2:
+    grant: client_credentials
+    token_url: HOME/token
+    revoke_url: HOME/token/revocation
+    client_auth: STYLE
+    scopes: ["notes:read"]
+    params: {resource: HOME/api}
+actions:
+  list-notes: {description: List, method: GET, path: /api/notes, idempotent: true, risk: {level: low}}
+`
+
+// A client itself is given a token, one of many processes asks for the next, and the last goes back.
+func TestClientsWithoutSignInsAtARealProvider(t *testing.T) {
+	p := newRealProvider(t)
+	for style, id := range map[string]string{"basic": "machine:basic", "post": "machine-post"} {
+		t.Run(style, func(t *testing.T) {
+			dir := t.TempDir()
+			env := append(os.Environ(), "KIMBAP_HOME="+filepath.Join(dir, "home"), "HOME="+dir, "NO_COLOR=1")
+			text := strings.NewReplacer("HOME", p.home, "STYLE", style).Replace(clientService)
+			check(t, os.WriteFile(filepath.Join(dir, "notes.yaml"), []byte(text), 0o600))
+			client := func(secret string) string {
+				file := filepath.Join(dir, "client.json")
+				check(t, os.WriteFile(file, []byte(`{"client_id": "`+id+`", "client_secret": "`+secret+`"}`), 0o600))
+				return file
+			}
+			kimbap := func(good bool, args ...string) {
+				cmd := exec.CommandContext(t.Context(), "kimbap", args...)
+				cmd.Env = env
+				if out, err := cmd.CombinedOutput(); (err == nil) != good {
+					t.Errorf("kimbap %s: %v\n%s", strings.Join(args, " "), err, out)
+				}
+			}
+			kimbap(true, "service", "install", filepath.Join(dir, "notes.yaml"))
+			kimbap(false, "link", "notes", "--client", client("another"))
+			kimbap(true, "link", "notes", "--client", client("a secret+%/&="))
+			for range 2 {
+				before := p.counts(t)
+				time.Sleep(5500 * time.Millisecond) // the token has ended then
+				var all sync.WaitGroup
+				for range 8 {
+					all.Go(func() { kimbap(true, "call", "notes.list-notes") })
+				}
+				all.Wait()
+				if n := p.counts(t); n.Given != before.Given+1 {
+					t.Errorf("from %+v to %+v", before, n)
+				}
+			}
+			before := p.counts(t)
+			kimbap(true, "unlink", "notes")
+			if n := p.counts(t); n.Returned != before.Returned+1 {
+				t.Errorf("it was not given back: from %+v to %+v", before, n)
+			}
+		})
 	}
 }

@@ -212,8 +212,12 @@ func (s apiOperator) RemoveSecret(ctx context.Context, who runtime.Principal, na
 	if err != nil {
 		return err
 	}
-	if seat.SignIns().GiveBack(ctx, name) == GrantAlive { // the answer has no place for it
-		s.a.o.Log.Warn().Str("credential", name).Str("tenant", string(who.Tenant)).Msg("an OAuth grant is removed and could not be given back: take it away in the account at its provider")
+	log := s.a.o.Log.With().Str("credential", name).Str("tenant", string(who.Tenant)).Logger()
+	switch seat.SignIns().GiveBack(ctx, name) { // the answer has no place for it
+	case GrantAlive:
+		log.Warn().Msg("an OAuth grant is removed and could not be given back: take it away in the account at its provider")
+	case GrantLasting:
+		log.Warn().Msg("an OAuth grant is removed and its access token could not be given back: it is good until it expires")
 	}
 	removed, err := seat.RemoveSecret(ctx, name)
 	if err == nil && !removed {

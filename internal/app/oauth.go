@@ -49,8 +49,9 @@ type Returned = connector.Returned
 
 // What can become of one.
 const (
-	GrantGiven = connector.Given
-	GrantAlive = connector.Alive
+	GrantGiven   = connector.Given
+	GrantAlive   = connector.Alive
+	GrantLasting = connector.Lasting
 )
 
 // IsGrant reports whether a key is a grant of a provider.

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/vault"
-	"github.com/kimbap-run/kimbap/services"
 )
 
 // returnTime bounds how long providers are waited for, of however many grants.
@@ -36,10 +36,7 @@ func (d Desk) giveBack(ctx context.Context, e vault.Entry) connector.Returned {
 		return connector.Nothing
 	}
 	if d.Vault.Locked() {
-		if d.signsInFor(e.Name) {
-			return connector.Alive
-		}
-		return connector.Nothing
+		return d.leaves(e.Name)
 	}
 	became, err := d.Connector.Revoke(ctx, d.Tenant, e.Name)
 	if err == nil {
@@ -47,7 +44,7 @@ func (d Desk) giveBack(ctx context.Context, e vault.Entry) connector.Returned {
 	}
 	d.Log.Info().Err(err).Str("credential", e.Name).Str("tenant", string(d.Tenant)).Msg("an OAuth grant could not be given back")
 	if became == connector.Nothing && d.mayLive(ctx, e.Name) {
-		became = connector.Alive
+		became = cmp.Or(d.leaves(e.Name), connector.Alive)
 	}
 	return became
 }
@@ -56,14 +53,23 @@ func (d Desk) giveBack(ctx context.Context, e vault.Entry) connector.Returned {
 // time for that is over too.
 func (d Desk) mayLive(ctx context.Context, name string) bool {
 	over, grant, err := d.Connector.Over(context.WithoutCancel(ctx), d.Tenant, name)
-	return grant && !over || err != nil && d.signsInFor(name)
+	return grant && !over || err != nil && d.leaves(name) != connector.Nothing
 }
 
-// signsInFor reports whether a service gets the credential of that name by a sign-in.
-func (d Desk) signsInFor(name string) bool {
-	return slices.ContainsFunc(d.Services.Services(), func(s *services.Service) bool {
-		return s.Auth != nil && s.Auth.OAuth != nil && s.Auth.Ref == name
-	})
+// leaves is what stays at its provider of a credential that cannot be looked at, as the services
+// say how they get it.
+func (d Desk) leaves(name string) connector.Returned {
+	left := connector.Nothing
+	for _, s := range d.Services.Services() {
+		switch {
+		case s.Auth == nil || s.Auth.OAuth == nil || s.Auth.Ref != name:
+		case !s.Auth.OAuth.OfClient():
+			return connector.Alive
+		default:
+			left = connector.Lasting
+		}
+	}
+	return left
 }
 
 // GiveBackNew gives back a grant that [Desk.SignIn] got for a service and that was not stored.

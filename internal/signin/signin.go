@@ -1,5 +1,6 @@
 // Package signin gets the keys of services by a sign-in: a person agrees at the provider, in a
-// browser of this machine or on another device, and what is granted can be given back.
+// browser of this machine or on another device, or it gives tokens to the client itself; and what
+// is granted can be given back.
 //
 // It stores nothing: a grant is handed over sealed, for whoever stores it. It opens no
 // connection itself; those to providers are the connector's, through the guard.
@@ -43,6 +44,7 @@ type Offer struct {
 	Scopes  []string         // of the service, and those of the grant that is stored: other services may share it
 	Browser bool             // a person can sign in in a browser here
 	Device  bool             // or on another device
+	Machine bool             // nobody signs in: the client itself is given tokens, for its secret
 	Client  connector.Client // of the grant that is stored, if it is of the same provider; without an id there is none
 
 	oauth *runtime.OAuth
@@ -57,12 +59,14 @@ func (d Desk) For(ctx context.Context, name string) (*Offer, error) {
 		return nil, err
 	}
 	at := service.Auth.OAuth
-	offer := &Offer{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", oauth: at, ref: service.Auth.Ref}
+	offer := &Offer{Service: service.Name, Scopes: slices.Clone(at.Scopes), Browser: at.AuthorizeURL != "", Device: at.DeviceURL != "", Machine: at.OfClient(), oauth: at, ref: service.Auth.Ref}
 	who, granted, err := d.Connector.Stored(ctx, d.Tenant, service.Auth.Ref, at)
 	if err != nil {
 		return nil, err
 	}
-	offer.Client = who
+	if !offer.Machine || !who.Secret.Empty() {
+		offer.Client = who
+	}
 	for _, scope := range granted {
 		if !slices.Contains(offer.Scopes, scope) {
 			offer.Scopes = append(offer.Scopes, scope)
@@ -98,7 +102,8 @@ type Options struct {
 }
 
 // SignIn has a person sign in at the provider of a service, and returns the grant for
-// whoever stores it. It waits ten minutes for the person.
+// whoever stores it. It waits ten minutes for the person. Where the client itself is given
+// tokens, it gets the first.
 func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -119,8 +124,12 @@ func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret,
 	return grant.Seal()
 }
 
-// agreed is what the person has agreed to, in a browser or on another device.
+// agreed is what the person has agreed to, in a browser or on another device, or what the client
+// is given without one.
 func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string) (*connector.Grant, error) {
+	if of.Machine {
+		return d.given(ctx, of, o, scopes)
+	}
 	if o.Device && !of.Device {
 		return nil, &runtime.Error{
 			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential,
@@ -146,6 +155,26 @@ func (d Desk) agreed(ctx context.Context, of *Offer, o Options, scopes []string)
 	way := d.Connector.Begin(of.oauth, o.Client, scopes, back.Redirect())
 	o.Show(way.URL, "", back.Redirect())
 	grant, err := back.Wait(ctx, way)
+	return o.granted(of, way, grant, err)
+}
+
+// given is what the client itself is given.
+func (d Desk) given(ctx context.Context, of *Offer, o Options, scopes []string) (*connector.Grant, error) {
+	switch {
+	case o.Device || o.Port != 0:
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential,
+			Msg: "nobody signs in for " + of.Service + ": its provider gives tokens to your client itself", Hint: "leave --device and --port out",
+		}
+	case o.Client.Secret.Empty():
+		return nil, &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential,
+			Msg:  "the client of " + of.Service + " has no secret, for which alone it is given tokens",
+			Hint: "kimbap link " + runtime.Quote(of.Service) + " --client FILE, with client_id and client_secret",
+		}
+	}
+	way := d.Connector.BeginAsClient(of.oauth, o.Client, scopes)
+	grant, err := way.Ask(ctx)
 	return o.granted(of, way, grant, err)
 }
 

@@ -222,3 +222,23 @@ func TestASignInOverWhatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A client that is given tokens itself leaves at most a token behind, also where its value cannot be
+// looked at; what it is stored for says so.
+func TestWhatAClientItselfLeavesBehind(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	fleet := strings.Replace(fmt.Sprintf(signedIn, "fleet"), "authorize_url: https://login.test/authorize", "grant: client_credentials", 1)
+	d.Services = servicestest.Set(t, "fleet.yaml", fleet)
+	d.grant(t, "fleet.token", "")
+	d.grant(t, "other.token", "")
+	if of, err := d.For(t.Context(), "fleet"); err != nil || !of.Machine || of.Browser || of.Device {
+		t.Errorf("%+v %v", of, err)
+	}
+	d.Vault.Lock()
+	for name, want := range map[string]connector.Returned{"fleet.token": connector.Lasting, "other.token": connector.Nothing} {
+		if got := d.GiveBack(t.Context(), name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

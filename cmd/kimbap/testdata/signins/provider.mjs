@@ -16,11 +16,14 @@ const client = (id, how, secret) => ({
   client_id: id, client_secret: secret, token_endpoint_auth_method: how, application_type: 'native',
   redirect_uris: ['http://127.0.0.1/callback'], response_types: ['code'], grant_types: ['authorization_code', 'refresh_token', deviceGrant],
 });
+const machine = (id, how) => ({
+  client_id: id, client_secret: 'a secret+%/&=', token_endpoint_auth_method: how, redirect_uris: [], response_types: [], grant_types: ['client_credentials'],
+});
 const provider = new Provider(home, {
-  clients: [client('public', 'none'), client('id:basic', 'client_secret_basic', 'a secret+%/&='), client('post', 'client_secret_post', 'a secret+%/&=')],
+  clients: [machine('machine:basic', 'client_secret_basic'), machine('machine-post', 'client_secret_post'), client('public', 'none'), client('id:basic', 'client_secret_basic', 'a secret+%/&='), client('post', 'client_secret_post', 'a secret+%/&=')],
   scopes: ['openid', 'offline_access', 'notes:read'],
   features: {
-    devInteractions: { enabled: true }, deviceFlow: { enabled: true }, revocation: { enabled: true },
+    devInteractions: { enabled: true }, deviceFlow: { enabled: true }, clientCredentials: { enabled: true }, revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
       getResourceServerInfo: (_, resource) => ({ scope: 'notes:read', audience: resource, accessTokenTTL: 5, accessTokenFormat: 'opaque' }),
@@ -31,8 +34,12 @@ const provider = new Provider(home, {
   ttl: { AccessToken: 5, DeviceCode: 60, RefreshToken: 600, Grant: 600, Session: 600, Interaction: 600, IdToken: 60 },
   cookies: { keys: ['one'] },
 });
-const counts = { refreshes: 0, ended: 0 };
-provider.on('grant.success', (ctx) => { if (ctx.oidc.params.grant_type === 'refresh_token') counts.refreshes++; });
+const counts = { refreshes: 0, ended: 0, given: 0, returned: 0 };
+provider.on('grant.success', (ctx) => {
+  if (ctx.oidc.params.grant_type === 'refresh_token') counts.refreshes++;
+  if (ctx.oidc.params.grant_type === 'client_credentials') counts.given++;
+});
+provider.on('client_credentials.destroyed', () => { counts.returned++; });
 provider.on('grant.revoked', () => { counts.ended++; });
 const handle = provider.callback();
 
@@ -45,7 +52,8 @@ async function answer(req, res) {
       case '/test/agree': return say(200, await new Person().agrees(at.searchParams.get('url')));
       case '/test/types': return say(200, await new Person().types(at.searchParams.get('url'), at.searchParams.get('code')));
       case '/api/notes': {
-        const token = await provider.AccessToken.find((req.headers.authorization || '').replace(/^Bearer /, '') || 'none');
+        const text = (req.headers.authorization || '').replace(/^Bearer /, '') || 'none';
+        const token = await provider.AccessToken.find(text) || await provider.ClientCredentials.find(text);
         return token?.aud === `${home}/api` ? say(200, { notes: [] }) : say(401, { error: 'another token' });
       }
     }
