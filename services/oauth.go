@@ -52,7 +52,7 @@ func (p *parser) oauth(n *yaml.Node) *runtime.OAuth {
 // whoAgrees has a place where a person signs in, or no person.
 func (p *parser) whoAgrees(o *object, out *runtime.OAuth) {
 	if !out.OfClient() {
-		if o.get("authorize_url") == nil && o.get("device_url") == nil {
+		if o.get("authorize_url") == nil && o.get("device_url") == nil && o.get("grant") == nil { // one that is misspelt is told
 			p.bad(o.node, "add authorize_url: https://login.example.com/authorize, or device_url; for a client without a person grant: client_credentials", "auth.oauth2 has no place where a person signs in")
 		}
 		return

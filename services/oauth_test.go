@@ -72,6 +72,10 @@ func TestOAuthOfAClientItself(t *testing.T) {
 	if _, err := Parse("fleet.yaml", []byte(strings.Replace(clientFile, "    scopes: [read]\n    params: {audience: \"https://fleet.test/\"}\n", "", 1))); err != nil {
 		t.Errorf("without scopes: %v", err)
 	}
+	_, err = Parse("fleet.yaml", []byte(strings.Replace(clientFile, "client_credentials", "client_credential", 1)))
+	if err == nil || !strings.Contains(err.Error(), "client_credentials") || strings.Contains(err.Error(), "no place where a person signs in") {
+		t.Errorf("misspelt: %v", err)
+	}
 	for from, to := range map[string]string{
 		"    token_url: https://login.test/token\n": "",
 		"token_url: https://":                       "token_url: http://",
