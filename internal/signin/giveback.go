@@ -91,7 +91,7 @@ func (d Desk) GiveBackAll(ctx context.Context) (alive []string) {
 		return nil
 	}
 	for _, e := range stored {
-		if d.giveBack(ctx, e) == connector.Alive {
+		if became := d.giveBack(ctx, e); became == connector.Alive || became == connector.Lasting {
 			alive = append(alive, e.Name)
 		}
 	}

@@ -241,4 +241,7 @@ func TestWhatAClientItselfLeavesBehind(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+	if alive := d.GiveBackAll(t.Context()); !slices.Equal(alive, []string{"fleet.token"}) {
+		t.Errorf("of a tenant that goes: %v", alive)
+	}
 }
