@@ -3,6 +3,7 @@ package classifier
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // An argument is astray where the request has it in another place than the service:
@@ -10,7 +11,9 @@ import (
 // places alike (PHP, Rails, Slack), others only their own, so that nobody can say
 // whether it is given. So is one of the path with a ";" in it, from which on servers in
 // Java leave the rest out, and a list or an object in pieces, "x[]" or "x.y", which some
-// servers put together and others never look at. Most requests do not care; a rule that looks at the argument
+// servers put together and others never look at; and one of a document that has it in another spelling,
+// "[x]", or in a list where it has it in an object, since some servers take each element of a
+// list for one. Most requests do not care; a rule that looks at the argument
 // does, and must not take it for one that is not there, or another one.
 
 // placed are names of arguments by where they stand: the key of a query, or the
@@ -124,6 +127,12 @@ func (p *reading) strayInBody(b *Body) {
 			}
 		}
 	}
+	for i := range p.body {
+		arg := &p.body[i]
+		if b.form == nil && elsewhere(b.json, arg.tokens, p.inBody) || len(arg.tokens) == 1 && respelled(b.form, arg.tokens[0], p.inBody) {
+			p.astray = append(p.astray, arg.Name)
+		}
+	}
 	if b.form == nil {
 		return
 	}
@@ -140,6 +149,57 @@ func (p *reading) strayInBody(b *Body) {
 			}
 		}
 	}
+}
+
+// elsewhere reports whether a document has what a pointer leads to in another spelling, or in the
+// elements of a list where there is an object to the service. Names of known are others'. Those that
+// differ in the case of ASCII alone are refused.
+func elsewhere(value any, tokens []string, known map[string]bool) bool {
+	if len(tokens) == 0 {
+		return false
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		return respelled(v, tokens[0], known) || elsewhere(v[tokens[0]], tokens[1:], nil)
+	case []any:
+		if at, ok := arrayIndex(tokens[0], len(v)); ok {
+			return elsewhere(v[at], tokens[1:], nil)
+		}
+		return !isDigits(tokens[0]) && slices.ContainsFunc(v, func(element any) bool { return has(element, tokens[0]) })
+	}
+	return false
+}
+
+// has reports whether a value is an object with a member of that name, or a list with one.
+func has(value any, name string) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		_, found := v[name]
+		return found || respelled(v, name, nil)
+	case []any:
+		return slices.ContainsFunc(v, func(element any) bool { return has(element, name) })
+	}
+	return false
+}
+
+// respelled reports whether a member or field is, to some reader, the one of that name.
+func respelled[V any](members map[string]V, as string, known map[string]bool) bool {
+	for name := range members {
+		if name != as && !known[name] && (cutTo(name, as) || otherCase(name, as)) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherCase reports whether names differ in the case of letters as Java's equalsIgnoreCase has
+// it, for which the dotless and the dotted i of Turkish are an i.
+func otherCase(name, as string) bool {
+	if isASCII(name) && isASCII(as) {
+		return false
+	}
+	turn := func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
+	return strings.Map(turn, name) == strings.Map(turn, as)
 }
 
 func (p *reading) strayField(key string) {

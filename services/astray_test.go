@@ -1,0 +1,74 @@
+package services_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/classifier"
+)
+
+const easy = `
+name: easy
+version: 1.0.0
+base_url: https://api.easy.test
+actions:
+  put:
+    description: Members of one object, and of one in it
+    method: PUT
+    path: /x
+    args: [{name: kind}, {name: city}]
+    request: {body: {kind: "{kind}", address: {city: "{city}"}}}
+  first:
+    description: The first of a list
+    method: PATCH
+    path: /x
+    args: [{name: kind}]
+    request: {body: [{kind: "{kind}"}]}
+`
+
+// What a document has where its service has no argument, and some server reads as one, is no
+// argument that is not there: a rule that denies for its value would let it pass.
+func TestAnArgumentInAnotherPlaceOfADocumentIsAstray(t *testing.T) {
+	t.Parallel()
+	table := set(t, easy).Table()
+	for _, c := range []struct {
+		method, body string
+		astray       []string
+	}{
+		{"PUT", `{"kind": "a", "address": {"city": "b"}}`, nil},
+		{"PUT", `{"kindred": 1, "address": {"cities": 1}, "other": [{"kind": 1}]}`, nil},
+		{"PUT", `{}`, nil},
+		{"PUT", ``, nil},
+		{"PUT", `[]`, nil},
+		{"PUT", `["kind", 1, null]`, nil},
+		{"PUT", `[{"kind": "a"}]`, []string{"kind"}},
+		{"PUT", `[1, [{"address": {}, "Kind": "a"}]]`, []string{"city", "kind"}},
+		{"PUT", `{"kind": "a", "address": [{"city": "b"}]}`, []string{"city"}},
+		{"PUT", `{"[kind]": "a"}`, []string{"kind"}},
+		{"PUT", `{"kind[]": "a"}`, []string{"kind"}},
+		{"PUT", `{" kind": "a"}`, []string{"kind"}},
+		{"PUT", `{"kind\u0000": "a"}`, []string{"kind"}},
+		{"PUT", `{"kınd": "a"}`, []string{"kind"}},
+		{"PUT", `{"KİND": "a"}`, []string{"kind"}},
+		{"PUT", `{"address": {"cıty": "b"}}`, []string{"city"}},
+		{"PATCH", `[{"kind": "a"}]`, nil},
+		{"PATCH", `[{"kind[]": "a"}]`, []string{"kind"}},
+	} {
+		body, err := classifier.ParseBody("application/json", "", []byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := table.Match(classifier.Input{Scheme: "https", Authority: "api.easy.test:443", Method: c.method, Target: "/x", Body: body})
+		if err != nil || !slices.Equal(m.Astray, c.astray) {
+			t.Errorf("%s %s: %q %v", c.method, c.body, m.Astray, err)
+		}
+	}
+	body, err := classifier.ParseBody("application/x-www-form-urlencoded", "", []byte("k%C4%B1nd=a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := table.Match(classifier.Input{Scheme: "https", Authority: "api.easy.test:443", Method: "PUT", Target: "/x", Body: body})
+	if err != nil || !slices.Equal(m.Astray, []string{"kind"}) {
+		t.Errorf("in a form: %q %v", m.Astray, err)
+	}
+}
