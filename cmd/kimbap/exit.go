@@ -198,15 +198,15 @@ func (c *cli) report(err error) int {
 	}
 	f.what, f.why, f.fix = app.WithoutTokens(f.what), app.WithoutTokens(f.why), app.WithoutTokens(c.atHome(f.fix))
 	if c.output == "json" && !c.bare {
-		fmt.Fprintf(c.err, "%s\n", f.line(e))
+		fmt.Fprintf(c.err, "%s\n", still(f.line(e)))
 		return f.exit
 	}
-	fmt.Fprintf(c.err, "error: %s\n", f.what)
+	c.tell("error: " + f.what)
 	if why := f.cause(); why != "" {
-		fmt.Fprintf(c.err, "why:   %s\n", indent(why))
+		c.tell("why:   " + indent(why))
 	}
 	if f.fix != "" {
-		fmt.Fprintf(c.err, "fix:   %s\n", indent(f.fix))
+		c.tell("fix:   " + indent(f.fix))
 	}
 	return f.exit
 }

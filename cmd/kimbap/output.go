@@ -46,8 +46,20 @@ func (c *cli) written(err error) error {
 // say prints a message for the person, on stderr.
 func (c *cli) say(format string, a ...any) {
 	if !c.quiet {
-		fmt.Fprintf(c.err, c.pasted(format, strings.NewReplacer("%", "%%").Replace)+"\n", a...)
+		c.tell(fmt.Sprintf(c.pasted(format, strings.NewReplacer("%", "%%").Replace), a...))
 	}
+}
+
+// tell prints what a message says on stderr. It may name what others did, as the files of a
+// cloned repository, and a log of it is shown on a terminal later.
+func (c *cli) tell(text string) { fmt.Fprintln(c.err, printableLines(text)) }
+
+// seen is a text for stdout: as it is, or on a terminal so that it cannot draw there.
+func (c *cli) seen(text string) string {
+	if c.outTTY {
+		return printableLines(text)
+	}
+	return text
 }
 
 // reach waits until every kimbap that serves over the home works with what was just
@@ -64,8 +76,8 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 	if why == nil {
 		return
 	}
-	fmt.Fprintf(c.err, "warning: started locked: hosts of services are refused (503 vault_locked), other hosts pass%s\n", more)
-	fmt.Fprintf(c.err, "why:     %s\nfix:     %s\n", why.Msg, c.atHome(why.Hint))
+	c.tell("warning: started locked: hosts of services are refused (503 vault_locked), other hosts pass" + more)
+	c.tell("why:     " + why.Msg + "\nfix:     " + c.atHome(why.Hint))
 }
 
 // checkOutput refuses an output format we do not have, and a jq expression that
@@ -114,10 +126,7 @@ func (c *cli) render(data []byte) ([]byte, error) {
 			b.Write(line)
 			continue
 		}
-		if c.outTTY {
-			text = printableLines(text)
-		}
-		b.WriteString(text + "\n")
+		b.WriteString(c.seen(text) + "\n")
 	}
 	return b.Bytes(), nil
 }

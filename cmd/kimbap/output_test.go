@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -260,6 +261,37 @@ func TestRecordsCannotDrawOnTheTerminal(t *testing.T) {
 	c := &cli{out: &out, err: io.Discard, output: "json"}
 	if err := c.record(r); err != nil || out.String() != line+"\n" {
 		t.Errorf("elsewhere a record is %q (%v)", out.String(), err)
+	}
+}
+
+// A cloned repository names its files and folders, and errors and notices name those.
+func TestMessagesCannotDrawOnTheTerminal(t *testing.T) {
+	const name = "repo/a\x1b]0;pwned\a\x1b[2Jb\u009b\u202e\x9b.yaml"
+	var out strings.Builder
+	c := &cli{out: &out, err: &out, output: "text", outTTY: true}
+	c.report(&failure{what: name + ":1:1: no\n    name: [", why: name + "\nmore", fix: "kimbap service validate " + name, exit: exitUsage})
+	c.report(&runtime.Error{Code: runtime.CodeInvalidInput, Msg: name, Hint: name, Err: errors.New("at " + name)})
+	c.advise("ignoring " + name + ", which is not trusted; then: kimbap trust")
+	c.warnLocked(&runtime.Error{Msg: name, Hint: name}, "")
+	if lines := strings.Count(out.String(), "\n"); lines != 13 {
+		t.Errorf("%d lines:\n%s", lines, out.String())
+	}
+	c.output = "json"
+	c.report(&failure{what: name, exit: exitUsage})
+	if said := out.String(); strings.ContainsAny(said, "\x1b\a\u009b\u202e") || !utf8.ValidString(said) || strings.Count(said, "pwned") != 10 {
+		t.Errorf("%q", said)
+	}
+}
+
+// A description that was fetched may turn the direction of what follows it. What goes into a
+// file has it as it is: it is escaped nowhere else.
+func TestAFetchedDescriptionCannotDrawOnTheTerminal(t *testing.T) {
+	for tty, want := range map[bool]string{true: "description: \ufffddne\n", false: "description: \u202edne\n"} {
+		var out strings.Builder
+		c := &cli{out: &out, err: io.Discard, output: "text", outTTY: tty}
+		if err := c.imported(&app.Imported{YAML: []byte("description: \u202edne\n")}, nil); err != nil || out.String() != want {
+			t.Errorf("on a terminal %t: %q (%v)", tty, out.String(), err)
+		}
 	}
 }
 

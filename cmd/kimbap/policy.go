@@ -71,7 +71,9 @@ installed here are given with --service.`,
 				unused = []app.Unused{}
 			}
 			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused}
-			return c.show(data, func() { fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", d.Path, count(d.Rules(), "rule"), d.Digest()) })
+			return c.show(data, func() {
+				fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", printable(d.Path), count(d.Rules(), "rule"), d.Digest())
+			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&files, "service", nil, "a service file whose actions the rules may name; repeat for more")
@@ -128,7 +130,7 @@ func (c *cli) testPolicy(d *app.Draft, files []string) error {
 			}
 			fmt.Fprintf(c.out, "%s %s: %s\n", word, printable(t.Name), printable(t.Said))
 			if !t.OK {
-				fmt.Fprintf(c.out, "     at %s:%d\n", t.File, t.Line)
+				fmt.Fprintf(c.out, "     at %s:%d\n", printable(t.File), t.Line)
 			}
 		}
 	})

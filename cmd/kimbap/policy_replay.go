@@ -119,7 +119,7 @@ Where a person was asked only at times, the rules ask every time, and a note say
 }
 
 func (c *cli) saySuggestion(s *app.Suggestion) {
-	fmt.Fprint(c.out, s.Policy)
+	fmt.Fprint(c.out, c.seen(s.Policy))
 	c.say("replayed %s: %d that were let through or asked about are judged the same by it; nothing is known of others", count(s.Requests, "recorded request"), s.Kept)
 	for _, agent := range slices.Sorted(maps.Keys(s.Scopes)) {
 		if len(s.Scopes[agent]) == 0 {

@@ -331,7 +331,7 @@ func newServiceValidateCommand(c *cli) *cobra.Command {
 			}
 			return c.show(checked, func() {
 				for _, s := range checked {
-					fmt.Fprintf(c.out, "%s: ok, %s %s with %s\n", s.File, s.Name, s.Version, count(s.Actions, "action"))
+					fmt.Fprintf(c.out, "%s: ok, %s %s with %s\n", printable(s.File), s.Name, s.Version, count(s.Actions, "action"))
 				}
 			})
 		},

@@ -74,7 +74,7 @@ func (c *cli) imported(r *app.Imported, err error) error {
 		}, nil)
 	}
 	c.sayLines(r.Report())
-	_, err = fmt.Fprint(c.out, string(r.YAML))
+	_, err = fmt.Fprint(c.out, c.seen(string(r.YAML)))
 	return err
 }
 

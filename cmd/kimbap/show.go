@@ -34,7 +34,7 @@ func newShowCommand(c *cli) *cobra.Command {
 				return there.Get(ctx, "/v1/tools?name="+url.QueryEscape(name), &shown)
 			})
 			if err == nil {
-				return c.show(shown.Definitions, func() { fmt.Fprint(c.out, shown.TypeScript) })
+				return c.show(shown.Definitions, func() { fmt.Fprint(c.out, c.seen(shown.TypeScript)) })
 			}
 			if !errors.Is(err, errHere) {
 				return err
@@ -44,7 +44,7 @@ func newShowCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.show(definitions, func() { fmt.Fprint(c.out, text) })
+				return c.show(definitions, func() { fmt.Fprint(c.out, c.seen(text)) })
 			})
 		},
 	}

@@ -39,7 +39,7 @@ it brings services that start programs on this machine, that is asked separately
 					if err != nil {
 						return err
 					}
-					return c.show(map[string]any{"dir": was, "trusted": false}, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", was) })
+					return c.show(map[string]any{"dir": was, "trusted": false}, func() { fmt.Fprintf(c.out, "%s is not trusted any more\n", printable(was)) })
 				}
 				p, err := a.ProjectAt(c.dir())
 				if err != nil || p == nil {
@@ -88,7 +88,7 @@ func (c *cli) trust(ctx context.Context, a *app.App, p *app.Project, commands bo
 		return err
 	}
 	p.Trusted = true
-	return c.show(p, func() { fmt.Fprintf(c.out, "trusted %s (%s)\n", p.Dir, p.Hash[:12]) })
+	return c.show(p, func() { fmt.Fprintf(c.out, "trusted %s (%s)\n", printable(p.Dir), p.Hash[:12]) })
 }
 
 // sure asks at the terminal, unless --yes has answered.

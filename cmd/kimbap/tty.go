@@ -97,7 +97,7 @@ func (t *terminal) twice(ctx context.Context, what string) (runtime.Secret, erro
 
 // agrees asks a question whose answer is yes only when it says so.
 func (t *terminal) agrees(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(t.out, "%s [y/N] ", question)
+	fmt.Fprintf(t.out, "%s [y/N] ", printableLines(question))
 	answer, err := t.answer(ctx)
 	if err != nil {
 		return false, err
