@@ -164,7 +164,11 @@ func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, con
 	if why := a.Fault(); why != nil && !c.finds {
 		c.faulty = true
 		fault := runtime.AsError(why)
-		c.say("warning: the policy or a service cannot be read; what runs keeps its old state, what starts refuses\n%s", fault.Msg)
+		what := "the policy or a service cannot be read; what runs keeps its old state, what starts refuses"
+		if a.FaultOfProject() {
+			what = "the services of this project cannot be used, and are left out"
+		}
+		c.say("warning: %s\n%s", what, fault.Msg)
 		if fault.Hint != "" {
 			c.say("fix:     %s", fault.Hint)
 		}

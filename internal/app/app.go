@@ -164,6 +164,7 @@ type App struct {
 	forms       *scrub.Cache                  // of stored values, to take them out of what is shown
 	unread      error                         // of the configuration, with Options.Emergency; nil: none
 	notice      string                        // for the person at the terminal; "": nothing
+	ofProject   bool                          // the fault is of the project
 	fault       error                         // of policy and services, with Options.Despite; nil: none
 	keyless     *runtime.Error                // of the master key, with Options.AnyKey; nil: none
 	pulse       resource.Pulse                // whether this process stood still

@@ -23,10 +23,11 @@ func (a *App) projects() project.Keeper {
 }
 
 // Project finds the project of the folder that the command was given in, nil
-// when there is none.
-func (a *App) Project() (*Project, error) { return a.ProjectAt(a.o.Dir) }
+// when there is none. One that cannot be read, and never was trusted, is not trusted.
+func (a *App) Project() (*Project, error) { return a.projects().InForce(a.o.Dir) }
 
-// ProjectAt finds the project of a folder, nil when there is none.
+// ProjectAt finds the project of a folder, nil when there is none; one that cannot be read
+// is an error.
 func (a *App) ProjectAt(dir string) (*Project, error) { return a.projects().At(dir) }
 
 // FindProject is [App.ProjectAt] for a home that need not be there.
@@ -72,15 +73,22 @@ func (a *App) withProject(installed func() ([]*services.Service, error)) ([]*ser
 		return nil, err
 	}
 	p, err := a.Project()
-	if err != nil || p == nil {
-		return list, err
-	}
-	if !p.Trusted {
+	switch {
+	case err == nil && p == nil:
+		return list, nil
+	case err == nil && !p.Trusted:
 		a.notice = untrusted(p)
 		return list, nil
+	case err == nil:
+		list, err = a.projects().With(p, list)
 	}
-	return a.projects().With(p, list)
+	a.ofProject = err != nil
+	return list, err
 }
+
+// FaultOfProject reports whether [App.Fault] is of the project, which is left out then.
+// What serves others does not read it.
+func (a *App) FaultOfProject() bool { return a.fault != nil && a.ofProject }
 
 // Notice is something the person at the terminal should know of how the home was
 // opened, "" for nothing.

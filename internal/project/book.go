@@ -43,6 +43,9 @@ func (b Book) Mark(p *Project) {
 	}
 }
 
+// Has reports whether a project of that folder was trusted, as it is now or was.
+func (b Book) Has(folder string) bool { _, has := b[folder]; return has }
+
 // Trust remembers the project as it is now; with commands its services may start
 // programs.
 func (b Book) Trust(p *Project, commands bool) { b[p.Dir] = entry{Hash: p.Hash, Commands: commands} }

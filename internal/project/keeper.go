@@ -32,6 +32,25 @@ func (k Keeper) At(dir string) (*Project, error) {
 	return p, err
 }
 
+// InForce is At for what works with services. A project that cannot be read is one that is
+// not trusted, unless its folder was: else one file that is none, in a repository or above
+// it, would stop every command there.
+func (k Keeper) InForce(dir string) (*Project, error) {
+	p, unread := Find(dir, k.isHome)
+	if p == nil {
+		return nil, unread
+	}
+	book, err := ReadBook(k.Home.Trust())
+	if err == nil && book.Has(p.Dir) {
+		err = unread
+	}
+	if err != nil {
+		return nil, err
+	}
+	book.Mark(p)
+	return p, nil
+}
+
 // isHome reports whether a folder is a home and not a project.
 func (k Keeper) isHome(dir string) bool {
 	if (home.Folder{Dir: dir}).Exists() {

@@ -13,12 +13,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 )
@@ -44,7 +44,8 @@ type Project struct {
 }
 
 // Find reads the project of a folder, nil when there is none. A folder .kimbap that is
-// a home is none; isHome says so. Whether it is trusted is for [Book.Mark].
+// a home is none; isHome says so. Whether it is trusted is for [Book.Mark]. Of one that
+// cannot be read there is the folder, beside the error.
 func Find(dir string, isHome func(dir string) bool) (*Project, error) {
 	if dir == "" {
 		return nil, nil
@@ -52,7 +53,11 @@ func Find(dir string, isHome func(dir string) bool) (*Project, error) {
 	for ; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(dir, ".kimbap")
 		if info, err := os.Lstat(at); err == nil && info.IsDir() && !isHome(at) {
-			return read(at)
+			p, err := read(at)
+			if err != nil {
+				p = &Project{Dir: at}
+			}
+			return p, err
 		}
 		if dir == filepath.Dir(dir) {
 			return nil, nil
@@ -85,10 +90,13 @@ func read(dir string) (*Project, error) {
 			continue
 		}
 		path := filepath.Join(folder, e.Name())
-		if !e.Type().IsRegular() || len(p.Files) == mostFiles {
-			return nil, runtime.Invalid(fmt.Errorf("%s: a project has at most %d service files, and no links", path, mostFiles), "remove what is too much")
+		if err := p.fits(path, e.Type()); err != nil {
+			return nil, runtime.Invalid(err, "remove it")
 		}
-		data, err := readBounded(path)
+		data, err := system.ReadRegular(path, mostBytes)
+		if unfit := system.Unfit(""); errors.As(err, &unfit) {
+			err = runtime.Invalid(fmt.Errorf("%s: %w", path, err), "split it")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -103,17 +111,17 @@ func read(dir string) (*Project, error) {
 	return p, nil
 }
 
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// fits refuses what is not one more service file.
+func (p *Project) fits(path string, kind fs.FileMode) error {
+	switch {
+	case kind&fs.ModeSymlink != 0:
+		return fmt.Errorf("%s is a link: a project has service files of its own, and no links", path)
+	case !kind.IsRegular():
+		return fmt.Errorf("%s is not a file: a project has service files there, and nothing else of that name", path)
+	case len(p.Files) == mostFiles:
+		return fmt.Errorf("%s is one too many: a project has at most %d service files", path, mostFiles)
 	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err == nil && len(data) > mostBytes {
-		err = runtime.Invalid(fmt.Errorf("%s is over 1 MiB", path), "split it")
-	}
-	return data, err
+	return nil
 }
 
 // Parse reads the services out of the bytes that were hashed. Check is asked about

@@ -3,6 +3,7 @@ package project_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +102,63 @@ func TestWhatIsNoProjectIsNotRead(t *testing.T) {
 	}
 	if p, err := project.Find(root, never); err == nil {
 		t.Errorf("a folder that is a link was followed: %v", p)
+	}
+}
+
+// What a stranger's repository has there stops nobody: it is not trusted, and that is all. Who
+// trusted it does not go without its services unawares.
+func TestWhatCannotBeReadIsNotTrusted(t *testing.T) {
+	root, file := repository(t)
+	h := home.Folder{Dir: filepath.Join(t.TempDir(), "home")}
+	if _, err := h.Create(); err != nil {
+		t.Fatal(err)
+	}
+	recorded := func(context.Context, string, string, string) error { return nil }
+	k := project.Keeper{Home: h, Record: recorded, Deprive: recorded}
+	folder := filepath.Dir(file)
+	hindrances := []struct {
+		said    string
+		put, rm func() error
+	}{
+		{"is a link", func() error { return os.Symlink(file, filepath.Join(folder, "z.yaml")) }, func() error { return os.Remove(filepath.Join(folder, "z.yaml")) }},
+		{"is not a file", func() error { return os.Mkdir(filepath.Join(folder, "z.yaml"), 0o700) }, func() error { return os.Remove(filepath.Join(folder, "z.yaml")) }},
+		{"larger than 1 MiB", func() error { return os.WriteFile(file, make([]byte, 1<<20+1), 0o600) }, func() error { return os.WriteFile(file, []byte(notes), 0o600) }},
+		{"at most 64 service files", func() (err error) {
+			for i := range 64 {
+				err = errors.Join(err, os.WriteFile(filepath.Join(folder, fmt.Sprintf("x%d.yaml", i)), nil, 0o600))
+			}
+			return err
+		}, func() (err error) {
+			for i := range 64 {
+				err = errors.Join(err, os.Remove(filepath.Join(folder, fmt.Sprintf("x%d.yaml", i))))
+			}
+			return err
+		}},
+	}
+	for _, trusted := range []bool{false, true} {
+		if trusted {
+			if err := k.Trust(t.Context(), found(t, root), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, one := range hindrances {
+			if err := one.put(); err != nil {
+				t.Fatal(err)
+			}
+			p, err := k.InForce(root)
+			if trusted && (err == nil || !strings.Contains(err.Error(), one.said)) || !trusted && (err != nil || p == nil || p.Trusted || p.Dir != filepath.Dir(folder)) {
+				t.Errorf("%s, trusted %t: %v, %v", one.said, trusted, p, err)
+			}
+			if _, err := k.At(root); err == nil || !strings.Contains(err.Error(), one.said) {
+				t.Errorf("%s: to trust it: %v", one.said, err)
+			}
+			if err := one.rm(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, err := k.InForce(root); err != nil || p == nil || p.Trusted != trusted {
+			t.Errorf("as it was: %v, %v", p, err)
+		}
 	}
 }
 
