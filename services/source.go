@@ -114,7 +114,7 @@ func (s *source) wrong(n *yaml.Node, name, want string) {
 // read turns the bytes into one YAML tree, or notes why it cannot.
 func (s *source) read(data []byte) *yaml.Node {
 	if len(data) > MaxFile {
-		s.add(0, 0, "split the service in two", "the file has %d bytes, more than the 1 MiB a service file may have", len(data))
+		s.add(0, 0, "split the service in two", "the file has more than the 1 MiB a service file may have")
 		return nil
 	}
 	s.text = string(data)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -222,15 +222,26 @@ func (c *cli) readInput(path string) ([]byte, error) {
 		if c.stdin != nil {
 			return c.stdin, nil
 		}
-		data, err := c.readStdin(math.MaxInt64)
+		data, err := c.readStdin(mostInput + 1)
 		c.stdin = append([]byte{}, data...)
-		return data, err
+		return withinInput("stdin", data, err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := system.ReadUpTo(path, mostInput+1)
 	if err != nil {
 		return nil, unread(path, err)
 	}
-	return data, nil
+	return withinInput(path, data, nil)
+}
+
+// mostInput bounds what is read for arguments, in bytes: all of it is held in memory.
+const mostInput = 256 << 20
+
+// withinInput refuses what is longer.
+func withinInput(from string, data []byte, err error) ([]byte, error) {
+	if len(data) > mostInput {
+		return nil, usage("send it with a client through: kimbap run -- curl …", "%s is over %d MiB", from, mostInput>>20)
+	}
+	return data, err
 }
 
 // readStdin reads all there is, up to so many bytes, at a terminal until Ctrl-D. Flags are read

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/kimbap-run/kimbap/internal/app"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -119,7 +119,7 @@ func parseOAuthFile(data []byte) (oauthFile, bool) {
 func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlags) (app.OAuthClient, error) {
 	switch {
 	case f.client != "":
-		data, err := os.ReadFile(f.client)
+		data, err := system.ReadUpTo(f.client, maxSecret+1)
 		if err != nil {
 			return app.OAuthClient{}, unreadAs("the file of the OAuth client", "check the path", err)
 		}
@@ -213,7 +213,7 @@ func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignInOffer, 
 // readAll reads a file, or stdin, up to what a secret may be long.
 func (c *cli) readAll(ctx context.Context, file, what string) ([]byte, error) {
 	if file != "" && file != "-" {
-		data, err := os.ReadFile(file)
+		data, err := system.ReadUpTo(file, maxSecret+1)
 		if err != nil {
 			return nil, unreadAs("the file with the "+what, "check the path", err)
 		}

@@ -350,7 +350,7 @@ type Tested struct {
 
 // Test runs the tests of a file.
 func (d *Policy) Test(file string) ([]Tested, error) {
-	data, err := os.ReadFile(file)
+	data, err := system.ReadUpTo(file, policy.MaxFile+1)
 	if err != nil {
 		return nil, err
 	}

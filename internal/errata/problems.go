@@ -3,12 +3,12 @@ package errata
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy"
 	"github.com/kimbap-run/kimbap/services"
@@ -48,7 +48,7 @@ func Services(files []string) ([]*services.Service, error) {
 
 // validateService reads a service. It is there beside an error of its jq expressions alone.
 func validateService(file string) (*services.Service, error) {
-	data, err := os.ReadFile(file)
+	data, err := system.ReadUpTo(file, services.MaxFile+1)
 	if err != nil {
 		return nil, &Unreadable{file, err}
 	}

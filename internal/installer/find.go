@@ -3,11 +3,11 @@ package installer
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -37,11 +37,11 @@ func Find(home home.Folder, from string) (*services.Service, []byte, error) {
 // serviceFile reads the file that Find means.
 func serviceFile(home home.Folder, from string) (file string, data []byte, err error) {
 	if isFile(from) {
-		data, err = os.ReadFile(from)
+		data, err = system.ReadUpTo(from, services.MaxFile+1)
 		return from, data, err
 	}
 	file = filepath.Join(home.Services(), filepath.Base(from)+".yaml")
-	if data, err = os.ReadFile(file); !errors.Is(err, fs.ErrNotExist) {
+	if data, err = system.ReadUpTo(file, services.MaxFile+1); !errors.Is(err, fs.ErrNotExist) {
 		return file, data, err
 	}
 	data, err = catalog.Read(from)

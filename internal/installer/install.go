@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -70,7 +71,7 @@ func (k Keeper) serviceBytes(ctx context.Context, from string) (file string, dat
 		return path.Base(from), data, err
 	}
 	if isFile(from) {
-		data, err = os.ReadFile(from)
+		data, err = system.ReadUpTo(from, services.MaxFile+1)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + from, Hint: "check the path, or give a name of: kimbap service list --catalog"}
 		}

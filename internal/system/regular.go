@@ -39,3 +39,15 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	}
 	return text, err
 }
+
+// ReadUpTo reads no more than so many bytes of what a path leads to, for a caller that takes
+// fewer and says so. Somebody may name a pipe, /dev/stdin or <(…) of a shell; a link of a
+// cloned repository may lead to a device that never ends.
+func ReadUpTo(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, most))
+}

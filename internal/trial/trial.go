@@ -20,6 +20,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/internal/config"
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/jq"
@@ -70,7 +71,7 @@ func CasesOf(file string) string {
 // case is called with arguments of its own making. Answers are those of the
 // upstream, else the recorded ones; the action's filter must take them.
 func Run(ctx context.Context, o Options) ([]Tried, error) {
-	data, err := os.ReadFile(o.File)
+	data, err := system.ReadUpTo(o.File, services.MaxFile+1)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the service file cannot be read: " + err.Error(), Hint: "kimbap service test FILE"}
 	}
@@ -105,10 +106,16 @@ func Run(ctx context.Context, o Options) ([]Tried, error) {
 	return r.out, err
 }
 
+// mostCases bounds a file of cases, in bytes: recorded answers are in it.
+const mostCases = 64 << 20
+
 func readCases(file string) ([]Case, error) {
-	data, err := os.ReadFile(file)
+	data, err := system.ReadUpTo(file, mostCases+1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil && len(data) > mostCases {
+		err = fmt.Errorf("the file is over %d MiB", mostCases>>20)
 	}
 	var tree any
 	if err == nil {

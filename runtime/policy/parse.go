@@ -13,8 +13,8 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
-// maxFile is the largest policy file, in bytes.
-const maxFile = 1 << 20
+// MaxFile is the largest policy file, in bytes.
+const MaxFile = 1 << 20
 
 // parser walks the YAML tree and collects problems.
 type parser struct {
@@ -48,7 +48,7 @@ func (p *parser) problemAt(line, column int, fix, format string, args ...any) {
 // read returns the root of the one document, nil for an empty file or one that
 // is not YAML.
 func (p *parser) read(data []byte) *yaml.Node {
-	if len(data) > maxFile {
+	if len(data) > MaxFile {
 		p.problemAt(1, 1, "split the rules by tenant", "the file is over 1 MiB")
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 	"gopkg.in/yaml.v3"
 )
@@ -66,7 +67,7 @@ func readWanted(path string, wanted func(name string) bool) ([]File, error) {
 	}
 	var files []File
 	for _, name := range names {
-		data, err := os.ReadFile(name)
+		data, err := system.ReadUpTo(name, MaxFile+1)
 		if err != nil {
 			return nil, cannotRead(err)
 		}
