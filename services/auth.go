@@ -194,6 +194,8 @@ func (p *parser) placeholders(o *object) {
 				"placeholders.%s: a variable that holds a key ends in _TOKEN, _KEY, _KEY_ID, _SECRET, _PASSWORD, _PASS, _PAT or _AUTH, and does not begin with KIMBAP_", v.name)
 		case len(value) < leastMark || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
 			p.bad(v.value, "write a value that no real key has, like ghp_kimbap", "placeholders.%s must be at least %d printable characters", v.name, leastMark)
+		case strings.ContainsFunc(value, outsideTokens):
+			p.bad(v.value, "write a value that no real key has, like ghp_kimbap", "placeholders.%s may have letters, digits and -._~+/=:@ alone, as tokens do", v.name)
 		}
 		if p.s.Placeholders == nil {
 			p.s.Placeholders = map[string]string{}
@@ -227,6 +229,12 @@ func holdsKey(name string) bool {
 		return true
 	}
 	return strings.HasSuffix(name, "_KEY_ID")
+}
+
+// outsideTokens reports whether tokens do not have a character. Some shells have no quoting
+// for such: in cmd.exe a quotation mark ends the text, and what follows may be a command.
+func outsideTokens(r rune) bool {
+	return r > '~' || !letter(byte(r)) && (r < '0' || r > '9') && !strings.ContainsRune("-._~+/=:@", r)
 }
 
 // framing reports whether a header field belongs to the connection or frames

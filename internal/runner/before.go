@@ -147,16 +147,20 @@ func hasUser(proxy string) bool {
 	return err != nil || u.User != nil || strings.Contains(proxy, "@")
 }
 
-// givenBack are the values from before of variables that were taken, as far as a shell can be
-// told them: in cmd nothing stands for a quote or the end of a line.
-func givenBack(shell string, vars []Variable, before map[string]string) (out []Variable) {
+// givenBack are the values from before of variables that were taken.
+func givenBack(vars []Variable, before map[string]string) (out []Variable) {
 	for _, v := range vars {
-		value, had := before[v.Name]
-		if had && (shell != "cmd" || !strings.ContainsFunc(value, func(r rune) bool { return r == '"' || unicode.IsControl(r) })) {
+		if value, had := before[v.Name]; had {
 			out = append(out, Variable{v.Name, value})
 		}
 	}
 	return out
+}
+
+// tellable reports whether a shell can be told a value: in cmd nothing stands for a quote or
+// the end of a line, and what follows one may be a command.
+func tellable(shell, value string) bool {
+	return shell != "cmd" || !strings.ContainsFunc(value, func(r rune) bool { return r == '"' || unicode.IsControl(r) })
 }
 
 // keeping is the variable that keeps them, and which placeholders were given.

@@ -65,7 +65,7 @@ func Format(shell string, p Place, unset bool) (string, error) {
 	taking, setting := []Variable(nil), vars
 	switch keeps := p.Before != nil && shell != "dotenv"; {
 	case keeps && unset:
-		taking, setting = append(vars, Variable{Name: beforeVar}), givenBack(shell, vars, p.Before)
+		taking, setting = append(vars, Variable{Name: beforeVar}), givenBack(vars, p.Before)
 	case keeps:
 		setting = append(vars, keeping(p))
 	case unset:
@@ -76,7 +76,9 @@ func Format(shell string, p Place, unset bool) (string, error) {
 		lines = append(lines, take(v.Name))
 	}
 	for _, v := range setting {
-		lines = append(lines, set(v.Name, v.Value))
+		if tellable(shell, v.Value) {
+			lines = append(lines, set(v.Name, v.Value))
+		}
 	}
 	return strings.Join(lines, "\n") + "\n", nil
 }

@@ -234,6 +234,17 @@ func TestUnsetTakesBackAnotherProxyOfOurs(t *testing.T) {
 	}
 }
 
+// Nothing stands for a quote in cmd: a value that has one is not set, as what follows it could
+// be a command.
+func TestCmdIsToldNoValueThatItCannotQuote(t *testing.T) {
+	for value, set := range map[string]bool{"y_kimbap": true, `y_kimbap"&calc&"`: false, "y_kimbap\r\ncalc": false} {
+		text, err := Format("cmd", Place{Proxy: "http://127.0.0.1:1", Placeholders: map[string]string{"Y_TOKEN": value}}, false)
+		if err != nil || strings.Contains(text, "Y_TOKEN") != set || strings.Contains(text, "calc") || !strings.Contains(text, "set \"HTTPS_PROXY=") {
+			t.Errorf("%q: %v\n%s", value, err, text)
+		}
+	}
+}
+
 // The placeholders that a shell was given are known of it as long as it has them: kimbap may
 // have forgotten their services by then.
 func TestShellKeepsWhichPlaceholdersItWasGiven(t *testing.T) {

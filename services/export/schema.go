@@ -53,6 +53,13 @@ func matching(about, pattern string) schema {
 	return schema{"type": "string", "pattern": pattern, "description": about}
 }
 
+// textLike is text with a pattern, which holds for what is written as a string.
+func textLike(about, pattern string) schema {
+	s := text(about)
+	s["pattern"] = pattern
+	return s
+}
+
 func flag(about string, standard bool) schema {
 	return schema{"type": "boolean", "description": about, "default": standard}
 }
@@ -87,7 +94,7 @@ func service() schema {
 		"auth":        ref("auth"),
 		"placeholders": schema{
 			"type": "object", "description": "What kimbap env exports in the place of keys, so that programs start.",
-			"propertyNames": schema{"pattern": `^(([A-Z_][A-Z0-9_]*)?_)?(TOKEN|KEY|SECRET|PASSWORD|PASS|PAT|AUTH)$|^([A-Z_][A-Z0-9_]*)?_KEY_ID$`, "not": schema{"pattern": "^KIMBAP_"}}, "additionalProperties": text("A value that no real key has."),
+			"propertyNames": schema{"pattern": `^(([A-Z_][A-Z0-9_]*)?_)?(TOKEN|KEY|SECRET|PASSWORD|PASS|PAT|AUTH)$|^([A-Z_][A-Z0-9_]*)?_KEY_ID$`, "not": schema{"pattern": "^KIMBAP_"}}, "additionalProperties": textLike("A value that no real key has.", `^[A-Za-z0-9._~+/=:@-]{8,}$`),
 		},
 		"actions": schema{
 			"type": "object", "minProperties": 1, "description": "What can be done, by name.",
