@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,15 +71,32 @@ func (s *source) split() []string {
 
 // done returns the problems found, or nil.
 func (s *source) done() error {
+	quoted := len(s.problems) == 0 || s.quoted()
 	for i := range s.problems {
-		if p := &s.problems[i]; p.Field == "" && s.root != nil {
+		p := &s.problems[i]
+		if p.Field == "" && s.root != nil {
 			p.Field = fieldAt(s.root, p.Line, p.Column)
+		}
+		if !quoted {
+			p.Excerpt = ""
 		}
 	}
 	if s.untold > 0 {
 		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.split()) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
 	}
 	return s.problems.orNil()
+}
+
+// quoted reports whether lines of the file are shown. One of a pull request may be a link to a
+// key of whoever checks it, and what is said of it stands in a log that the stranger reads.
+func (s *source) quoted() bool {
+	if s.root != nil {
+		return s.root.Kind != yaml.ScalarNode
+	}
+	return slices.ContainsFunc(s.split(), func(line string) bool {
+		key, _, is := strings.Cut(line, ":")
+		return is && slices.Contains(serviceFields(), strings.Trim(key, `{"' `))
+	})
 }
 
 // bad notes a problem at a node.
