@@ -35,6 +35,7 @@ type cli struct {
 	outlives              bool                        // it goes on when nobody reads what it prints
 	faulty                bool                        // the policy or a service cannot be read, and that was said
 	finds                 bool                        // what it prints says so itself
+	declined              bool                        // the kimbap of the run does not do it
 	inTTY, outTTY, errTTY bool
 	width                 int // columns of the terminal that stdout is, 0: none
 

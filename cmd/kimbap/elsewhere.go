@@ -269,13 +269,27 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 		return errHere // nothing was sent
 	case errors.Is(err, remote.ErrUnsaid) && daemon:
 		return errHere
-	case errors.Is(err, errHere) && server:
+	case errors.Is(err, errHere) && !server:
+		c.declined = !daemon
+		return err
+	case errors.Is(err, errHere):
 		return &failure{
 			what: "this cannot be done by a kimbap elsewhere (--server, or server.url): call --trace, exec --check and audit tail -f are done by the kimbap of this machine only",
 			fix:  "leave the flag out, or use this machine's kimbap with --server ''", exit: exitUsage,
 		}
 	}
 	return c.unreachable(err)
+}
+
+// covered makes f the failure of a program of a run to do what the kimbap of the run does not.
+func (c *cli) covered(f *failure) {
+	what := "this"
+	f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
+	if c.declined {
+		what = "call --trace or exec --check"
+		f.fix = "leave the flag out, or do it outside, by the person in charge"
+	}
+	f.what = what + " is not for a program of kimbap run, which covers the home at " + c.homeDir()
 }
 
 // unreachable says of a server that nobody answered.

@@ -161,8 +161,7 @@ func (c *cli) report(err error) int {
 			f.fix = "it is the one of KIMBAP_TOKEN or --token-file; another one, by the owner: kimbap token create --agent NAME --scope GLOB"
 		}
 		if e.Reason == runtime.ReasonNoHome && c.runSocket() != "" {
-			f.what = "this is not for a program of kimbap run, which covers the home at " + c.homeDir()
-			f.fix = "from here: kimbap call, exec, list, show, search, llm and mcp; the rest outside, by the person in charge"
+			c.covered(f)
 		}
 	case errors.Is(err, context.Canceled):
 		f = c.interrupted()
