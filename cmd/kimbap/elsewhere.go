@@ -288,6 +288,7 @@ func (c *cli) covered(f *failure) {
 	if c.declined {
 		what = "call --trace or exec --check"
 		f.fix = "leave the flag out, or do it outside, by the person in charge"
+		f.why, _, _ = strings.Cut(f.why, "\n") // without what the home failed at, which is of no help
 	}
 	f.what = what + " is not for a program of kimbap run, which covers the home at " + c.homeDir()
 }
