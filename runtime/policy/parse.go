@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -20,6 +21,7 @@ const MaxFile = 1 << 20
 type parser struct {
 	file       string
 	lines      []string
+	quotes     bool // lines of the file may be shown
 	problems   Problems
 	joined     *joined
 	actions    Actions             // nil: no schemas
@@ -39,15 +41,17 @@ func (p *parser) problem(n *yaml.Node, fix, format string, args ...any) {
 
 func (p *parser) problemAt(line, column int, fix, format string, args ...any) {
 	line, column = max(line, 1), max(column, 1)
-	p.problems = append(p.problems, Problem{
-		File: p.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix,
-		Excerpt: excerpt(p.lines, line, column),
-	})
+	found := Problem{File: p.file, Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Fix: fix}
+	if p.quotes {
+		found.Excerpt = excerpt(p.lines, line, column)
+	}
+	p.problems = append(p.problems, found)
 }
 
 // read returns the root of the one document, nil for an empty file or one that
 // is not YAML.
 func (p *parser) read(data []byte) *yaml.Node {
+	p.quotes = slices.ContainsFunc(p.lines, begins)
 	if len(data) > MaxFile {
 		p.problemAt(1, 1, "split the rules by tenant", "the file is over 1 MiB")
 		return nil
@@ -73,6 +77,14 @@ func (p *parser) read(data []byte) *yaml.Node {
 	}
 	p.syntax(string(data), err)
 	return nil
+}
+
+// begins reports whether a line begins a field or an item. A file that has no such line is no
+// policy: in a pull request it may be a link to a key of whoever checks it, and the stranger
+// reads what is said of it.
+func begins(line string) bool {
+	key, _, is := strings.Cut(line, ":")
+	return strings.HasPrefix(line, "- ") || is && slices.Contains([]string{"version", "defaults", "rules", "mode", "tests"}, strings.Trim(key, `{"' `))
 }
 
 // emptyDocument reports whether nothing was written: no value, not even null.
