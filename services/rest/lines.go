@@ -11,15 +11,20 @@ import (
 // Times are how long upstreams are waited for. A zero one is its default.
 type Times struct {
 	DialTimeout   time.Duration // of a dial, and again of a TLS handshake; 0: 10 s
-	HeaderTimeout time.Duration // from the request's last byte to the answer's head; 0: 2 min
+	HeaderTimeout time.Duration // from the request's last byte to the answer's head; 0: none
 	IdleTimeout   time.Duration // of a body or a write that does not move; 0: 5 min
 }
+
+// never is a time that no exchange takes: what bounds it is its caller, whose leaving ends it, and
+// the connection, which the kernel and HTTP/2 ask whether it is still there. A model may think for ten
+// minutes before the first byte of its answer.
+const never = 100 * 365 * 24 * time.Hour
 
 func (t Times) withDefaults() (Times, error) {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&t.DialTimeout, 10 * time.Second}, {&t.HeaderTimeout, 2 * time.Minute}, {&t.IdleTimeout, 5 * time.Minute}} {
+	}{{&t.DialTimeout, 10 * time.Second}, {&t.HeaderTimeout, never}, {&t.IdleTimeout, 5 * time.Minute}} {
 		if *d.field < 0 {
 			return t, fmt.Errorf("rest: a timeout of %v: it must not be negative", *d.field)
 		}

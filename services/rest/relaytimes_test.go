@@ -87,6 +87,17 @@ func TestAnUploadDoesNotUseUpTheTimeOfTheAnswer(t *testing.T) {
 	equal(t, "answer", answer.Body, "ok")
 }
 
+// Who sets no time for an answer gets none: it may come after any time, as it would without us.
+func TestAnAnswerMayBeginAtAnyTime(t *testing.T) {
+	deadlines := &noting{moved: make(chan time.Time, 100)}
+	r := unwatched(t, servicestest.Options{Cleartext: true, Routes: map[string]servicestest.Behave{"/think": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+		deadlines.until(t, 365*24*time.Hour)
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	}}}, func(o *rest.Options) { o.Dialer = deadlines })
+	answer, _ := r.must(t, r.call("GET", "/think"))
+	equal(t, "answer", answer.Body, "ok")
+}
+
 // In the middle of a line between two chunks it is the time of the body that
 // runs.
 func TestChunksHaveTheTimeOfABody(t *testing.T) {
