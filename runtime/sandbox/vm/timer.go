@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/dop251/goja"
@@ -51,7 +52,7 @@ func (s *script) setTimer(name string, c goja.FunctionCall, repeats bool) goja.V
 	}
 	t := &timer{f: f, delay: max(0, min(c.Argument(1).ToInteger(), maxDelay)), repeats: repeats}
 	if len(c.Arguments) > 2 {
-		t.args = c.Arguments[2:]
+		t.args = slices.Clone(c.Arguments[2:]) // they lie on goja's stack, which has other values by then
 	}
 	t.id = s.arm(t)
 	s.timers[t.id] = t
