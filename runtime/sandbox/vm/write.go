@@ -170,9 +170,17 @@ func (s *script) stringify(c goja.FunctionCall) goja.Value {
 		}
 		guard = list
 	}
-	out, err := s.json.stringify(c.This, c.Argument(0), guard, c.Argument(2))
+	gap := gapOf(c.Argument(2))
+	out, err := s.json.stringify(c.This, c.Argument(0), guard)
 	if err != nil {
 		panic(err)
 	}
-	return out
+	if gap == "" || goja.IsUndefined(out) {
+		return out
+	}
+	text, ok := indented(out.String(), gap)
+	if !ok {
+		return s.rangeError("The value is too large to be written")
+	}
+	return s.rt.ToValue(text)
 }
