@@ -53,7 +53,7 @@ func (s *script) harden() {
 func (s *script) coverFaults() {
 	object, array, regExp := s.prototype("Object"), s.prototype("Array"), s.prototype("RegExp")
 	s.method(object, "toLocaleString", 0, s.sound(s.builtIn(object, "toLocaleString")))
-	s.method(array, "sort", 1, s.sound(s.builtIn(array, "sort"))) // of a list that its comparison cuts off
+	s.method(array, "sort", 1, s.sound(s.stable(s.builtIn(array, "sort")))) // of a list that its comparison cuts off
 	for _, name := range []string{
 		"assign", "defineProperties", "entries", "freeze", "getOwnPropertyDescriptors", "getOwnPropertyNames", "getOwnPropertySymbols",
 		"isFrozen", "isSealed", "keys", "seal", "values",

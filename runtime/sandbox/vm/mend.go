@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"math"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -10,6 +11,7 @@ import (
 func (s *script) mend() {
 	s.mendFrom()
 	s.mendRadix()
+	s.mendSort()
 }
 
 // mendFrom lets the lists of numbers take a text, as in
@@ -42,4 +44,32 @@ func (s *script) mendRadix() {
 		}
 		return out
 	})
+}
+
+// mendSort has lists of equals keep their order: goja takes a comparison that says -0 for
+// one that says less, as (a, b) => -(a.n - b.n) does. That of [script.coverFaults] is
+// mended there.
+func (s *script) mendSort() {
+	array, numbers := s.prototype("Array"), s.prototype("Uint8Array").Prototype()
+	s.method(array, "toSorted", 1, s.stable(s.builtIn(array, "toSorted")))
+	s.method(numbers, "sort", 1, s.stable(s.builtIn(numbers, "sort")))
+	s.method(numbers, "toSorted", 1, s.stable(s.builtIn(numbers, "toSorted")))
+}
+
+// stable gives a sort a comparison that never says -0, nor NaN, which is 0 too.
+func (s *script) stable(sort direct) direct {
+	same := s.rt.ToValue(0)
+	return func(c goja.FunctionCall) goja.Value {
+		compare, ok := s.direct(c.Argument(0))
+		if !ok {
+			return sort(c)
+		}
+		return sort(goja.FunctionCall{This: c.This, Arguments: []goja.Value{s.native("", 2, func(c goja.FunctionCall) goja.Value {
+			n := compare(c).ToNumber()
+			if f := n.ToFloat(); f == 0 || math.IsNaN(f) {
+				return same
+			}
+			return n
+		})}})
+	}
 }

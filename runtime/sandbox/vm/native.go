@@ -59,6 +59,25 @@ func (s *script) callable(v goja.Value) (goja.Callable, bool) {
 	}, true
 }
 
+// direct is [script.callable] as goja itself calls a function: what it throws goes on to
+// the caller of the native.
+func (s *script) direct(v goja.Value) (direct, bool) {
+	f, ok := s.callable(v)
+	if !ok {
+		return nil, false
+	}
+	if call, ok := v.Export().(direct); ok {
+		return call, true
+	}
+	return func(c goja.FunctionCall) goja.Value {
+		out, err := f(c.This, c.Arguments...)
+		if err != nil {
+			panic(err)
+		}
+		return out
+	}, true
+}
+
 // builtIn is a method of a built-in object, as goja itself calls it.
 func (s *script) builtIn(on *goja.Object, name string) direct { return on.Get(name).Export().(direct) }
 
