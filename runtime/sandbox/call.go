@@ -11,9 +11,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
 
-// maxDelay is the longest timer, in milliseconds.
-const maxDelay = 24 * 60 * 60 * 1000
-
 // maxPath is the length of the longest path of a tool, in bytes: the engine makes none that
 // is longer. It is compared with those that there are.
 const maxPath = 8 * (128 + 1)
@@ -147,7 +144,8 @@ func (s *session) release() {
 	}
 }
 
-// begin does what a call asks for; its answer comes by s.answers.
+// begin does what a call asks for; its answer comes by s.answers, that of a timer by
+// s.bell.
 func (s *session) begin(c *call) {
 	c.began = time.Now()
 	switch c.Kind {
@@ -160,7 +158,7 @@ func (s *session) begin(c *call) {
 		value, err := s.tools.describe(c.Args, s.asks)
 		s.fly(c, func(context.Context) Answer { return Answer{Value: value, Err: err} })
 	case frame.CallTimer:
-		s.fly(c, func(ctx context.Context) Answer { return sleep(ctx, c.Args) })
+		s.alarms.add(c.step, c.Args)
 	default:
 		s.fly(c, func(context.Context) Answer {
 			return Answer{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "there is no such kind of call"}}
@@ -171,21 +169,6 @@ func (s *session) begin(c *call) {
 // asks reports whether a person is asked before an action, as far as it is known.
 func (s *session) asks(a *runtime.Action) bool {
 	return s.r.o.Asks != nil && s.r.o.Asks(&s.who, a)
-}
-
-// sleep waits so many milliseconds.
-func sleep(ctx context.Context, millis string) Answer {
-	var ms float64
-	if json.Unmarshal([]byte(millis), &ms) != nil {
-		ms = 0
-	}
-	timer := time.NewTimer(time.Duration(min(max(ms, 0), maxDelay) * float64(time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return Answer{}
 }
 
 // flight is work outside of the session's goroutine.
@@ -324,8 +307,14 @@ func (s *session) settle(a answered) *frame.Done {
 		s.diary.changed(c)
 		return nil
 	}
+	s.answer(c, &a.answer)
+	return nil
+}
+
+// answer takes the answer of a call, and replies it to the worker.
+func (s *session) answer(c *call, a *Answer) {
 	s.traffic -= c.size()
-	s.result(c, &a.answer)
+	s.result(c, a)
 	s.traffic += c.size()
 	c.Now = max(s.r.o.Clock().UnixMilli(), s.now)
 	s.diary.settled++
@@ -335,12 +324,11 @@ func (s *session) settle(a answered) *frame.Done {
 		s.note() // what cannot be done again is written down at once
 	}
 	s.reply(c)
-	return nil
 }
 
 // reply sends a call's answer to the worker.
 func (s *session) reply(c *call) {
-	s.idle, c.Replied = nil, true
+	s.idle, s.alarms.turn, c.Replied = nil, time.Time{}, true
 	s.said.reply(c)
 	s.now = max(s.now, c.Now)
 	s.post(&frame.ToWorker{Reply: &frame.Reply{Seq: c.step, Now: s.now, Value: c.Value, Error: c.Error}})

@@ -78,13 +78,8 @@ func (s *session) waits(idle *frame.Idle) *frame.Done {
 // for, as a timer that it has cleared, does not count; but a call that is under way would be
 // begun a second time behind the pause, so that counts whatever the worker says.
 func (s *session) stuck() bool {
-	if s.idle == nil || s.idle.Timers {
+	if s.idle == nil || s.idle.Timers || len(s.flying) > 0 {
 		return false
-	}
-	for step := range s.flying {
-		if s.calls[step-1].Kind != frame.CallTimer {
-			return false
-		}
 	}
 	for _, step := range s.idle.Waiting {
 		c := s.calls[step-1]

@@ -41,6 +41,7 @@ type session struct {
 	answers chan answered
 	flying  map[int]context.CancelFunc
 	crew    chan flight // to those that have nothing to do
+	alarms  alarms
 	idle    *frame.Idle // what the worker waits for, as it has said since the last reply; nil: nothing
 	timers  bool        // it waited for a timer too when it last said so
 	said    said
@@ -213,6 +214,7 @@ func (s *session) dismiss() (reaped func()) {
 		close(gone)
 	}(s.worker)
 	s.worker = nil
+	s.alarms.stop()
 	s.r.unpark(s)
 	for len(s.flying) > 0 {
 		s.drop(<-s.answers)
@@ -336,6 +338,8 @@ func (s *session) loop(ctx context.Context) (done *frame.Done, err error) {
 			done = s.hear(got.m)
 		case a := <-s.answers:
 			done = s.settle(a)
+		case <-s.bell():
+			s.ring()
 		case err := <-s.diary.written:
 			if err := s.noted(err); err != nil {
 				return nil, err
