@@ -96,7 +96,7 @@ func (s *script) branch(path []string) goja.Value {
 func (s *script) step(path []string, key string) goja.Value {
 	switch key {
 	case "then", "toJSON", "constructor", "prototype", "valueOf", "toLocaleString", "hasOwnProperty",
-		"isPrototypeOf", "propertyIsEnumerable", "__proto__", "inspect", "nodeType", "$$typeof":
+		"isPrototypeOf", "propertyIsEnumerable", "__proto__", "nodeType", "$$typeof":
 		return goja.Undefined()
 	}
 	if !isSegment(key) {
