@@ -105,7 +105,7 @@ var passing = []string{
 	"async function* g() { yield 1 } return g()", "enum E { A, B } return E.B", "type T = Array<Array<string>>; const x = <T>[]; return x!.length satisfies number",
 	"abstract class A<T extends object> { abstract f(): T; private x?: number } return 1", "interface A { import(x: string): void; export: number } return 1",
 	"while (false) {}\nreturn 1", "return `a${`b${1}`}c`", "let a = 1\nlet b = 2\n;[a, b] = [b, a]\nreturn a", "const o = {a: 1}\nreturn o?.a ?? o?.['b']?.()",
-	"const x = await\nPromise.resolve(1)\nreturn x", "return 0 < 1 ? /\\//g : 2", "do ; while (0) return 1", "return new.target === undefined", "for (let i = 5; i --> 0;) ; return 1",
+	`return "\u{10ffff}"`, "return `\\u{10ffff}${1}`", `const s: string = "\u{10ffff}"; return s`, "const x = await\nPromise.resolve(1)\nreturn x", "return 0 < 1 ? /\\//g : 2", "do ; while (0) return 1", "return new.target === undefined", "for (let i = 5; i --> 0;) ; return 1",
 }
 
 func TestOrdinaryCodePasses(t *testing.T) {

@@ -25,7 +25,7 @@ func lower(u user, open, end string) (*tree, []frame.Refusal) {
 	if len(out.Errors) > 0 {
 		return nil, t.errors(out.Errors)
 	}
-	t.places.parsed = string(out.Code)
+	t.places.parsed = withoutLast(string(out.Code))
 	var m struct {
 		Mappings string `json:"mappings"`
 	}
@@ -40,6 +40,36 @@ func lower(u user, open, end string) (*tree, []frame.Refusal) {
 		return nil, []frame.Refusal{t.places.refuse(0, "The code ends the function that holds it")}
 	}
 	return t, nil
+}
+
+// lastEscape is the last character that there is, as esbuild writes it, and lastPair the
+// same in a way that goja can read.
+const (
+	lastEscape = `\u{10FFFF}`
+	lastPair   = `\uDBFF\uDFFF`
+)
+
+// withoutLast writes that character so, but not where the backslash is itself one that
+// was escaped.
+func withoutLast(code string) string {
+	if !strings.Contains(code, lastEscape) {
+		return code
+	}
+	var b strings.Builder
+	for i := 0; i < len(code); {
+		size := 1
+		switch {
+		case strings.HasPrefix(code[i:], lastEscape):
+			b.WriteString(lastPair)
+			i += len(lastEscape)
+			continue
+		case code[i] == '\\':
+			size = min(2, len(code)-i)
+		}
+		b.WriteString(code[i : i+size])
+		i += size
+	}
+	return b.String()
 }
 
 // errors are what esbuild said.

@@ -85,9 +85,17 @@ func parseScript(u user, open, end string) (*tree, []frame.Refusal) {
 	return t, nil
 }
 
+var errFault = errors.New("the parser cannot read this")
+
 // read parses one text. A comment in it that names a source map must not make the
-// parser open a file.
-func read(source string) (*ast.Program, error) {
+// parser open a file. A fault of goja, as at the last character that there is, written
+// \u{10ffff}, is an error: esbuild may know better.
+func read(source string) (program *ast.Program, err error) {
+	defer func() {
+		if recover() != nil {
+			program, err = nil, errFault
+		}
+	}()
 	return parser.ParseFile(nil, FileName, source, 0, parser.WithDisableSourceMaps)
 }
 
