@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/dop251/goja"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
+
+// maxShown is how deep a message shows Maps and Sets inside each other.
+const maxShown = 10
 
 // makeConsole makes console. Its messages are counted: past the limit there is one
 // that says so, and no more.
@@ -139,6 +143,14 @@ func (s *script) collection(o *goja.Object) string {
 
 // showList is a Map or a Set.
 func (s *script) showList(o *goja.Object, kind string, room int) string {
+	switch {
+	case slices.Contains(s.showing, o):
+		return "[Circular]"
+	case len(s.showing) >= maxShown:
+		return "[" + kind + "]"
+	}
+	s.showing = append(s.showing, o)
+	defer func() { s.showing = s.showing[:len(s.showing)-1] }()
 	var parts []string
 	size := 0
 	_, err := s.json.forEach[kind](o, s.native("", 2, func(c goja.FunctionCall) goja.Value {

@@ -270,6 +270,22 @@ func TestLogsAreShownAndCapped(t *testing.T) {
 	}
 }
 
+// A Map that held itself was shown without end.
+func TestLogsShowWhatHoldsItself(t *testing.T) {
+	for code, want := range map[string]string{
+		`const m = new Map(); m.set('a', m).set('b', 1); console.log(m)`:                                 "Map(2) {a => [Circular], b => 1}",
+		`const s = new Set(); s.add(new Map([[s, s]])); console.log(s, s)`:                               "Set(1) {Map(1) {[Circular] => [Circular]}} Set(1) {Map(1) {[Circular] => [Circular]}}",
+		`const a = new Set([1]); console.log(new Set([a, new Map([[a, a]])]))`:                           "Set(2) {Set(1) {1}, Map(1) {Set(1) {1} => Set(1) {1}}}",
+		`let s = new Set(['in']); for (let i = 0; i < 1e5; i++) s = new Set([s]); console.log(s)`:        strings.Repeat("Set(1) {", 10) + "[Set]" + strings.Repeat("}", 10),
+		`const m = new Map(); m.forEach = () => { throw 1 }; m.set(1, {toString: null}); console.log(m)`: "Map(1) {1 => {\"toString\":null}}",
+	} {
+		h := newHost()
+		if done := run(t, code, h, 30*time.Second); done.Failure != nil || len(h.logs) != 1 || h.logs[0].Message != want {
+			t.Errorf("%s\nlogged %+v, ended %+v", code, h.logs, done)
+		}
+	}
+}
+
 func TestEveryLimitHasItsKind(t *testing.T) {
 	for source, want := range map[string]frame.Kind{
 		"for (let i = 0; i < 501; i++) await tools.demo.echo({})": frame.KindCalls,

@@ -37,6 +37,8 @@ type script struct {
 	logged int  // bytes
 	cut    bool // messages were dropped
 
+	showing []*goja.Object // the Maps and Sets inside each other that are being shown
+
 	mark    *goja.Symbol // of the targets of tools: no script can reach it
 	each    direct       // what [gate.Each] names
 	json    codec
