@@ -12,6 +12,7 @@ func (s *script) mend() {
 	s.mendFrom()
 	s.mendRadix()
 	s.mendSort()
+	s.mendMilliseconds()
 }
 
 // mendFrom lets the lists of numbers take a text, as in
@@ -71,5 +72,19 @@ func (s *script) stable(sort direct) direct {
 			}
 			return n
 		})}})
+	}
+}
+
+// mendMilliseconds keeps a date before 1970 in its second when its milliseconds are set;
+// goja rounds to the one behind. Here is no other time than UTC.
+func (s *script) mendMilliseconds() {
+	proto := s.prototype("Date")
+	get, set := s.builtIn(proto, "getTime"), s.builtIn(proto, "setTime")
+	for _, name := range []string{"setMilliseconds", "setUTCMilliseconds"} {
+		s.method(proto, name, 1, func(c goja.FunctionCall) goja.Value {
+			now := get(goja.FunctionCall{This: c.This}).ToFloat()
+			millis := math.Trunc(c.Argument(0).ToNumber().ToFloat())
+			return set(goja.FunctionCall{This: c.This, Arguments: []goja.Value{s.rt.ToValue(math.Floor(now/1000)*1000 + millis)}})
+		})
 	}
 }
