@@ -1,10 +1,12 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
 
@@ -38,10 +40,53 @@ func (s *session) look() {
 		return
 	}
 	for _, c := range s.waiting() {
-		if s.flying[c.step] == nil && !slices.Contains(s.later, c) {
+		switch {
+		case s.flying[c.step] != nil, slices.Contains(s.later, c):
+		case c.vain:
+			s.lookAt(c)
+		default:
 			s.begin(c)
 		}
 	}
+}
+
+// question asks how that of a call stands, if it has one; held says that the call is not
+// made now, or never, as the answer says.
+func (s *session) question(c *call) func(context.Context) (a Answer, held bool) {
+	caller, who, approval, open := s.caller, s.who, c.Approval, pending(c)
+	return func(ctx context.Context) (Answer, bool) {
+		if approval == "" {
+			return Answer{}, false
+		}
+		isOpen, err := s.r.o.Approval(ctx, caller, who, approval, false)
+		switch {
+		case verdict(err):
+			return Answer{Err: runtime.AsError(err)}, true
+		case isOpen, err != nil, ctx.Err() != nil: // or it is not known now
+			return open, true
+		}
+		return Answer{}, false
+	}
+}
+
+// pending is the answer of a call that its question holds back.
+func pending(c *call) Answer {
+	return Answer{Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: c.Approval, Msg: c.Asked}, Expires: c.Expires}
+}
+
+// lookAt asks how the question stands of a call that was tried in vain: only a no is an
+// answer to it, since a yes was none.
+func (s *session) lookAt(c *call) {
+	c.began = time.Now()
+	ask, open := s.question(c), pending(c)
+	s.fly(c, func(ctx context.Context) Answer {
+		answer, held := ask(ctx)
+		if !held {
+			answer = open
+		}
+		answer.vain = true
+		return answer
+	})
 }
 
 // undecided are the calls that a person has not decided on.

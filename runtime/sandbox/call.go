@@ -222,16 +222,10 @@ func (s *session) invoke(c *call) {
 		Caller: s.caller, Execution: s.id, Step: c.step, Allow: s.tools.allow, MaxAnswer: s.r.o.Limits.Result,
 	}
 	s.aim(c, &inv)
-	approval, caller, who := c.Approval, s.caller, s.who
+	approval, ask := c.Approval, s.question(c)
 	s.fly(c, func(ctx context.Context) Answer {
-		if approval != "" {
-			open, err := s.r.o.Approval(ctx, caller, who, approval, false)
-			switch {
-			case verdict(err):
-				return Answer{Err: runtime.AsError(err)}
-			case open, err != nil, ctx.Err() != nil: // or it is not known now
-				return Answer{Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: approval, Msg: c.Asked}, Expires: c.Expires}
-			}
+		if answer, held := ask(ctx); held {
+			return answer
 		}
 		answer := s.r.o.Invoke(ctx, inv)
 		answer.vain = approval != "" && answer.Err != nil && answer.Err.ApprovalID == approval

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,5 +45,36 @@ func TestACallThatIsHeldBackAllTheSameIsTriedOnce(t *testing.T) {
 	}()
 	if end := b.resume(got.ExecutionID, time.Minute); !end.Success || len(b.effects()) != 3 || tries != 5 {
 		t.Errorf("%+v, made %v, tried %d times", end, b.effects(), tries)
+	}
+}
+
+// As little is it tried again and again while a timer keeps the script from being paused;
+// that a person says no is heard.
+func TestACallThatIsHeldBackAllTheSameIsTriedOnceBesideATimer(t *testing.T) {
+	var looks, tries atomic.Int32
+	b := newBench(t, func(m *machine) any {
+		asked := m.call("notes.deleteNote", `{"id":1}`)
+		for {
+			if winner, r := m.first(asked, m.timer(1)); winner == asked {
+				return r.Error.Code
+			}
+		}
+	})
+	b.o.Look = time.Millisecond
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+		if looks.Add(1) > 10 {
+			b.decide(id, &runtime.Error{Code: runtime.CodeApprovalRejected, Msg: "no"})
+			return b.approval(ctx, caller, who, id, wait)
+		}
+		return false, nil
+	}
+	b.o.Invoke = func(ctx context.Context, call sandbox.Invocation) sandbox.Answer {
+		tries.Add(1)
+		return b.answer(ctx, call)
+	}
+	b.restart("1:a")
+	got := b.execute(sandbox.Script{Source: "x", Timeout: 20 * time.Second})
+	if string(got.Value) != `"approval_rejected"` || tries.Load() != 2 {
+		t.Errorf("%+v %s, tried %d times", got, got.Value, tries.Load())
 	}
 }
