@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -104,7 +105,11 @@ func (s *script) microtask(c goja.FunctionCall) goja.Value {
 		return s.typeError("queueMicrotask takes a function")
 	}
 	s.then(goja.FunctionCall{This: s.settled, Arguments: []goja.Value{s.native("", 0, func(goja.FunctionCall) goja.Value {
-		if _, err := f(goja.Undefined()); err != nil {
+		_, err := f(goja.Undefined())
+		var thrown *goja.Exception
+		if errors.As(err, &thrown) {
+			s.crash(thrown.Value())
+		} else if err != nil {
 			panic(err)
 		}
 		return goja.Undefined()

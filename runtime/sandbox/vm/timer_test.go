@@ -3,6 +3,7 @@ package vm_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/gate"
@@ -71,5 +72,21 @@ func TestWhatAScriptWaitsForIsNoTimerThatWasCleared(t *testing.T) {
 	}
 	if done.Value != "1" || strings.Join(said, ", ") != "call timer, call " {
 		t.Errorf("ended with %+v and said %q", done, said)
+	}
+}
+
+// What queueMicrotask runs has nobody who could catch what it throws: the script ends, as
+// with a timer.
+func TestAMicrotaskThatThrowsEndsTheScript(t *testing.T) {
+	for _, code := range []string{
+		`queueMicrotask(() => { throw new RangeError('no') }); await new Promise(() => {})`,
+		`queueMicrotask(() => { throw new RangeError('no') }); return 1`,
+		`try { queueMicrotask(() => { throw new RangeError('no') }); await tools.demo.echo({}) } catch { return 2 } return 3`,
+	} {
+		h := newHost()
+		done := run(t, code, h, 30*time.Second)
+		if f := done.Failure; f == nil || f.Kind != frame.KindException || f.Name != "RangeError" || f.Message != "no" || f.Line != 1 || len(h.logs) > 0 {
+			t.Errorf("%s: %+v %+v, logged %+v", code, done, f, h.logs)
+		}
 	}
 }
