@@ -51,6 +51,9 @@ const (
 // counts that, and nothing ends it.
 const maxQuery = 1000
 
+// maxWords is how many different words of a query count, for the same reason.
+const maxWords = 32
+
 // SearchActions finds actions by words, the best first. Asks says whether a
 // person is asked before an action; nil: not known. The error, of a query that is too
 // long, is a [runtime.Error].
@@ -70,7 +73,7 @@ func ranked(actions []*runtime.Action, descriptions map[string]string, q Search,
 		q.Limit = 10
 	}
 	q.Limit, q.Offset = min(q.Limit, 100), max(q.Offset, 0)
-	words := wordsOf(q.Query)
+	words := distinct(wordsOf(q.Query))
 	items, partial := []Item{}, true
 	for _, a := range actions {
 		score, all := scoreOf(a, descriptions[a.Service], words)
@@ -97,6 +100,17 @@ func ranked(actions []*runtime.Action, descriptions map[string]string, q Search,
 		}
 	}
 	return found
+}
+
+// distinct are the first of some words, each once.
+func distinct(words []string) []string {
+	var out []string
+	for _, word := range words {
+		if len(out) < maxWords && !slices.Contains(out, word) {
+			out = append(out, word)
+		}
+	}
+	return out
 }
 
 // shortWord is the length of words that begin too many others to say anything: a, my, to.

@@ -1,7 +1,9 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -47,6 +49,27 @@ func TestASearchPutsWhatIsJustTheWordsFirst(t *testing.T) {
 		found, err := sandbox.SearchActions(actions, nil, sandbox.Search{Query: "list pull requests"}, nil)
 		if err != nil || len(found.Items) != 2 || found.Items[0].Name != string(exact.Ref) {
 			t.Errorf("%+v, %v", found.Items, err)
+		}
+	}
+}
+
+// Words are compared with those of every action, by the process that serves all: those
+// behind the first 32 that differ do not count, nor those that are said again.
+func TestASearchComparesSoManyWords(t *testing.T) {
+	note := &runtime.Action{Ref: "notes.get-note", Service: "notes", Name: "get-note"}
+	var others []string
+	for i := range 31 {
+		others = append(others, fmt.Sprint("w", i))
+	}
+	for query, want := range map[string]int{
+		strings.Repeat("w0 ", 40) + "note":            1,
+		strings.Join(others, " ") + " note":           1,
+		strings.Join(others, " ") + " w31 note":       0,
+		"note " + strings.Join(others, " ") + " more": 1,
+	} {
+		found, err := sandbox.SearchActions([]*runtime.Action{note}, nil, sandbox.Search{Query: query}, nil)
+		if err != nil || found.Total != want {
+			t.Errorf("%q: %+v, %v", query, found, err)
 		}
 	}
 }
