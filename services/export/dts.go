@@ -3,7 +3,6 @@ package export
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -85,7 +84,7 @@ func typeOf(a *runtime.Action, p *runtime.Param) string {
 	for _, v := range p.Enum {
 		switch v := v.(type) {
 		case string:
-			values = append(values, strconv.Quote(v))
+			values = append(values, quoted(v))
 		default:
 			values = append(values, fmt.Sprint(v))
 		}
@@ -120,5 +119,5 @@ func property(name string) string {
 	if identifier().MatchString(name) {
 		return name
 	}
-	return strconv.Quote(name)
+	return quoted(name)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
 	"github.com/kimbap-run/kimbap/services/export"
@@ -65,6 +66,15 @@ func TestTextsOfAServiceStayText(t *testing.T) {
 		if strings.HasPrefix(strings.TrimSpace(line), "/**") && strings.Count(line, "*/") != 1 {
 			t.Errorf("a comment ends early: %s", line)
 		}
+	}
+}
+
+// What Go writes for a text is another text in TypeScript: \a is an a, \U0001f600 a U.
+func TestValuesOfAnArgumentAreLiteralsOfTypeScript(t *testing.T) {
+	s := notes(t)
+	s.Actions[0].Params = []runtime.Param{{Name: "a\ab", Type: runtime.TypeString, Enum: []any{"\a", "<\U000e0001>", "\u00e9\"", 1}}}
+	if text := string(export.Declarations([]*services.Service{s})); !strings.Contains(text, `"a\u0007b"?: "\u0007" | "\u003c`+"\U000e0001"+`\u003e" | "é\"" | 1`) {
+		t.Errorf("the argument is not there: %q", text)
 	}
 }
 

@@ -129,7 +129,7 @@ func listed(words []string, and string) string {
 // from adding one of their own.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// quoted is a text as YAML reads it back, whatever it holds.
+// quoted is a text as YAML and TypeScript read it back, whatever it holds.
 func quoted(text string) string {
 	data, err := json.Marshal(text)
 	if err != nil {
