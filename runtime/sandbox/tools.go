@@ -55,6 +55,9 @@ func (t *tools) find(path string) (*runtime.Action, *runtime.Error) {
 // exactly comes before others that may be written so. Nil: there is no such action.
 func (t *tools) lookup(path string) *runtime.Action {
 	word, name, dotted := strings.Cut(path, ".")
+	if unspoken(path) {
+		return nil
+	}
 	var like *runtime.Action
 	for i := range t.catalog.Services {
 		s := &t.catalog.Services[i]
@@ -71,6 +74,18 @@ func (t *tools) lookup(path string) *runtime.Action {
 		}
 	}
 	return like
+}
+
+// unspoken reports whether a path has a name that the language asks objects for itself: by
+// such a one the engine leads to nothing.
+func unspoken(path string) bool {
+	for part := range strings.SplitSeq(path, ".") {
+		switch part {
+		case "then", "constructor", "prototype":
+			return true
+		}
+	}
+	return false
 }
 
 // called reports whether a word of a script is the service's name or an alias.
@@ -186,7 +201,7 @@ func (t *tools) available() []*runtime.Action {
 	var out []*runtime.Action
 	for i := range t.catalog.Services {
 		for _, action := range t.catalog.Services[i].Actions {
-			if t.may(action.Ref) && action.Callable() {
+			if t.may(action.Ref) && action.Callable() && !unspoken(toolPath(action)) {
 				out = append(out, action)
 			}
 		}

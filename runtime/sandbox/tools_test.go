@@ -52,3 +52,20 @@ func TestAnExactNameComesFirst(t *testing.T) {
 		t.Errorf("the only one that may be written so is %v", got)
 	}
 }
+
+// A name that the engine gives no tool for is that of none, however it is asked for: before,
+// the check of a source let it pass, and its call was of undefined.
+func TestANameThatTheLanguageAsksForIsNoTool(t *testing.T) {
+	tools := toolset("then", "constructor", "prototype", "inspect", "and-then")
+	paths := []string{"notes.then", "notes.constructor", "n.prototype", "notes.inspect", "notes.andThen", "notes.and.then"}
+	if got, _ := tools.strange(paths); !slices.Equal(got, []string{"n.prototype", "notes.and.then", "notes.constructor", "notes.then"}) {
+		t.Errorf("strange are %q", got)
+	}
+	var names []string
+	for _, action := range tools.available() {
+		names = append(names, action.Name)
+	}
+	if !slices.Equal(names, []string{"and-then", "inspect"}) {
+		t.Errorf("there are %q", names)
+	}
+}

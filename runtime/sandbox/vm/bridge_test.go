@@ -91,3 +91,12 @@ func TestWhatJSONLosesIsToldOf(t *testing.T) {
 		}
 	}
 }
+
+// An action may be called as what other platforms ask objects for.
+func TestAToolMayBeCalledInspect(t *testing.T) {
+	h := newHost()
+	h.answer = func(h *host, c frame.Call) { h.reply(c.Seq, `"`+c.Path+`"`) }
+	if done := run(t, `console.log(tools.docker); return [await tools.docker.inspect({}), typeof tools.docker.then, (await tools.docker) === undefined]`, h, 30*time.Second); done.Value != `["docker.inspect","undefined",false]` {
+		t.Errorf("%+v %+v", done, done.Failure)
+	}
+}
