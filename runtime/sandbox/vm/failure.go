@@ -36,9 +36,6 @@ func (s *script) unawaited() []int {
 }
 
 func (s *script) stop(why *stop) frame.Done {
-	if why.failure != nil {
-		return s.finish(why.failure)
-	}
 	return s.finish(&frame.Failure{Kind: why.kind, Message: why.message})
 }
 
@@ -60,7 +57,7 @@ func (s *script) failed(err error) frame.Done {
 	case errors.As(err, &thrown):
 		return s.finish(s.thrown(thrown.Value()))
 	}
-	return s.stop(&stop{kind: frame.KindInterrupted, message: "The run was ended by what it was told"})
+	return s.stop(&stop{frame.KindInterrupted, "The run was ended by what it was told"})
 }
 
 // ending ends the run for a panic of Go: the engine was asked for more than there can be.
@@ -72,9 +69,9 @@ func (s *script) ending(broken any) frame.Done {
 		}
 	}
 	if tooMuch(broken) {
-		return s.stop(&stop{kind: frame.KindMemory, message: "The script wanted more memory than there is"})
+		return s.stop(&stop{frame.KindMemory, "The script wanted more memory than there is"})
 	}
-	return s.stop(&stop{kind: frame.KindException, message: "The engine cannot do this"})
+	return s.stop(&stop{frame.KindException, "The engine cannot do this"})
 }
 
 // tooMuch reports whether Go panicked because it was asked for more memory than there is.
@@ -233,9 +230,9 @@ func (s *script) result(v goja.Value) frame.Done {
 	err := s.guarded(func() { text, why = w.write(v) })
 	switch {
 	case why == tooLong:
-		return s.stop(&stop{kind: frame.KindMemory, message: fmt.Sprintf("The result of the script is over %d MiB", s.limits.Result>>20)})
+		return s.stop(&stop{frame.KindMemory, fmt.Sprintf("The result of the script is over %d MiB", s.limits.Result>>20)})
 	case why == tooDeep:
-		return s.stop(&stop{kind: frame.KindStack, message: "The result of the script nests too deep"})
+		return s.stop(&stop{frame.KindStack, "The result of the script nests too deep"})
 	case err != nil:
 		done := s.failed(err)
 		if done.Failure.Kind == frame.KindException {

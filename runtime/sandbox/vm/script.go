@@ -66,7 +66,6 @@ type place struct{ line, column int }
 type stop struct {
 	kind    frame.Kind
 	message string
-	failure *frame.Failure // all of it, where that is more; may be nil
 }
 
 // newWorld is all of a run that does not depend on the script.
@@ -108,24 +107,16 @@ func (s *script) watch(ctx context.Context) {
 
 func stopOf(ctx context.Context) *stop {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &stop{kind: frame.KindTimeout, message: "The script ran too long"}
+		return &stop{frame.KindTimeout, "The script ran too long"}
 	}
-	return &stop{kind: frame.KindInterrupted, message: "The script was stopped"}
+	return &stop{frame.KindInterrupted, "The script was stopped"}
 }
 
 // halt ends the script for a limit. What a native function does after it is
 // thrown away.
 func (s *script) halt(kind frame.Kind, message string) {
 	if s.stopped == nil {
-		s.stopped = &stop{kind: kind, message: message}
-	}
-	s.rt.Interrupt(s.stopped)
-}
-
-// crash ends the script for what it threw where nothing can catch it.
-func (s *script) crash(v goja.Value) {
-	if failure := s.thrown(v); s.stopped == nil {
-		s.stopped = &stop{failure: failure}
+		s.stopped = &stop{kind, message}
 	}
 	s.rt.Interrupt(s.stopped)
 }

@@ -75,18 +75,12 @@ func TestWhatAScriptWaitsForIsNoTimerThatWasCleared(t *testing.T) {
 	}
 }
 
-// What queueMicrotask runs has nobody who could catch what it throws: the script ends, as
-// with a timer.
-func TestAMicrotaskThatThrowsEndsTheScript(t *testing.T) {
-	for _, code := range []string{
-		`queueMicrotask(() => { throw new RangeError('no') }); await new Promise(() => {})`,
-		`queueMicrotask(() => { throw new RangeError('no') }); return 1`,
-		`try { queueMicrotask(() => { throw new RangeError('no') }); await tools.demo.echo({}) } catch { return 2 } return 3`,
-	} {
-		h := newHost()
-		done := run(t, code, h, 30*time.Second)
-		if f := done.Failure; f == nil || f.Kind != frame.KindException || f.Name != "RangeError" || f.Message != "no" || f.Line != 1 || len(h.logs) > 0 {
-			t.Errorf("%s: %+v %+v, logged %+v", code, done, f, h.logs)
-		}
+// What queueMicrotask runs may throw as the handler of a promise may: nothing of the script
+// ends by that, and its logs say so.
+func TestAMicrotaskThatThrowsIsAWarning(t *testing.T) {
+	h := newHost()
+	done := run(t, `queueMicrotask(() => { throw new RangeError('no') }); return await tools.demo.echo({i: 1})`, h, 30*time.Second)
+	if done.Value != `{"i":1}` || len(h.logs) != 1 || h.logs[0].Level != "warn" || !strings.HasSuffix(h.logs[0].Message, "nothing handled it: RangeError: no") {
+		t.Errorf("%+v %+v, logged %+v", done, done.Failure, h.logs)
 	}
 }
