@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier/graphql"
-	"github.com/kimbap-run/kimbap/classifier/strictjson"
 )
 
 // condition is one discriminator on a query parameter, a header field or a
@@ -285,16 +283,4 @@ func (c *condition) meets(value any) bool {
 // sameScalar compares the values of two conditions as [condition.meets] would.
 func sameScalar(a, b string, place Place) bool {
 	return a == b || place == InBody && sameNumber(a, b)
-}
-
-func sameNumber(a, b string) bool {
-	if a == b {
-		return true
-	}
-	if !strictjson.IsShortNumber(a) || !strictjson.IsShortNumber(b) {
-		return false
-	}
-	x, ok1 := new(big.Rat).SetString(a)
-	y, ok2 := new(big.Rat).SetString(b)
-	return ok1 && ok2 && x.Cmp(y) == 0
 }

@@ -2,6 +2,7 @@ package services_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,11 @@ func TestHostileFilesCostLittle(t *testing.T) {
 		n, m := string(rune('a'+i%26))+strings.Repeat("x", i/26), string(rune('a'+(i+1)%26))+strings.Repeat("x", (i+1)/26)
 		bomb += m + "9: &" + m + "9 [*" + n + "9, *" + n + "9, *" + n + "9]\n"
 	}
+	const head = "name: a\nversion: 1.0.0\nbase_url: https://a.test\nactions:\n"
+	powers := head
+	for i := range 40 {
+		powers += fmt.Sprintf("  a%d: {method: POST, path: /x, match: {body: {/l: \"1%se%d\"}}}\n", i, strings.Repeat("0", i), 1_000_000-i)
+	}
 	for name, text := range map[string]string{
 		"10 MiB": strings.Repeat("# a comment\n", 10<<20/12), "alias bomb": bomb,
 		"deep lists":    "name: " + strings.Repeat("[", 100_000),
@@ -57,6 +63,7 @@ func TestHostileFilesCostLittle(t *testing.T) {
 		"many keys":     "name: acme\n" + strings.Repeat("x: 1\n", 100_000),
 		"long line":     "name: " + strings.Repeat("x", 1<<19),
 		"many holes":    "name: a\nversion: 1.0.0\nbase_url: https://" + strings.Repeat("{a}", 10_000) + ".test\n",
+		"great numbers": powers,
 		"NUL":           "name: a\x00b\n", "bidi": "name: \u202eacme\n",
 	} {
 		start := time.Now()
