@@ -125,7 +125,7 @@ func checkArg(arg Arg) error {
 		return errors.New("an argument has no name")
 	case arg.Key == "" && arg.In != InBody:
 		return fmt.Errorf("argument %q has no key to be read from", arg.Name)
-	case arg.Pattern != nil && arg.Pattern.NumSubexp() < 1:
+	case arg.Pattern != nil && (arg.Group < 0 || arg.Pattern.NumSubexp() <= arg.Group):
 		return fmt.Errorf("the pattern of argument %q has no group", arg.Name)
 	}
 	switch arg.In {

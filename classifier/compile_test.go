@@ -2,6 +2,7 @@ package classifier
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -135,6 +136,21 @@ func TestOverlapNamesBothSourcesOnce(t *testing.T) {
 	}
 }
 
+// Some hundred routes that are alike are some ten thousand pairs: the first are enough.
+func TestOfVeryManyOverlapsTheFirstAreNamed(t *testing.T) {
+	var routes []Route
+	for i := range 200 {
+		routes = append(routes, get(fmt.Sprintf("a.yaml:%03d", i), fmt.Sprintf("x.a%d", i), "/p"))
+	}
+	_, err := Compile(routes)
+	if !errors.Is(err, ErrMoreOverlaps) {
+		t.Fatal(err)
+	}
+	if n := strings.Count(err.Error(), "both match"); n != mostOverlaps || !strings.Contains(err.Error(), "a.yaml:089") {
+		t.Errorf("%d pairs: %s", n, err)
+	}
+}
+
 func TestRoutesThatDoNotCompile(t *testing.T) {
 	arg := func(a Arg) func(*Route) { return func(r *Route) { r.Args = []Arg{a} } }
 	for name, change := range map[string]func(*Route){
@@ -177,6 +193,7 @@ func TestRoutesThatDoNotCompile(t *testing.T) {
 			r.Match.JSONRPC = &JSONRPC{Method: "m", Params: map[string]string{"a|b": "true"}}
 		},
 		"pattern without a group":    arg(Arg{Name: "a", In: InQuery, Key: "k", Pattern: regexp.MustCompile("x")}),
+		"pattern of too few groups":  arg(Arg{Name: "a", In: InQuery, Key: "k", Pattern: regexp.MustCompile("(x)"), Group: 1}),
 		"two arguments, one key":     func(r *Route) { r.Args = []Arg{{Name: "a", In: InQuery, Key: "k"}, {Name: "b", In: InQuery, Key: "k"}} },
 		"graphql that says nothing":  func(r *Route) { r.Match.GraphQL = &GraphQL{} },
 		"graphql field with a dot":   func(r *Route) { r.Match.GraphQL = &GraphQL{Fields: []string{"a.b"}} },

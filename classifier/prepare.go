@@ -24,8 +24,16 @@ func CheckPath(pattern string) error {
 	return err
 }
 
+// mostOverlaps bounds the pairs of routes that one error names: some thousand routes that are
+// alike are some million pairs.
+const mostOverlaps = 90
+
+// ErrMoreOverlaps stands behind the first of very many [*OverlapError].
+var ErrMoreOverlaps = errors.New("and more routes of which nothing says which one wins")
+
 // Join builds a table of prepared routes. The error holds, joined, an
-// [*OverlapError] for each pair of routes that could both win.
+// [*OverlapError] for each pair of routes that could both win; of very many the first,
+// and [ErrMoreOverlaps].
 func Join(routes []Prepared) (*Table, error) {
 	t := newTable()
 	for _, r := range routes {
@@ -102,6 +110,9 @@ func (t *Table) settle(origins []origin) error {
 				problems = append(problems, l.overlaps(o, method, reported)...)
 			})
 		}
+	}
+	if len(problems) > mostOverlaps {
+		problems[mostOverlaps] = ErrMoreOverlaps
 	}
 	return errors.Join(problems...)
 }

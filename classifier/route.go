@@ -80,7 +80,8 @@ type Arg struct {
 	Key     string         // path placeholder, query key, header field or JSON pointer / form field ("" with InBody: the whole body)
 	Null    bool           // null in a JSON body is a value of it, not its absence
 	Type    string         // string | integer | number | boolean | array | object
-	Pattern *regexp.Regexp // inverse of a mixed template such as "refs/heads/{branch}"; group 1 is the value; nil: the whole value
+	Pattern *regexp.Regexp // inverse of a mixed template such as "refs/heads/{branch}", for all its arguments; nil: the whole value
+	Group   int            // which group of Pattern is the value; 0 is the first
 }
 
 // Input is one request to classify. Target is the raw request-target in origin

@@ -42,8 +42,7 @@ type leaf struct {
 }
 
 // Compile builds the table. Every problem is reported, joined: a [*RouteError]
-// for a route that cannot be compiled, an [*OverlapError] for each pair of routes
-// that could both win. The routes are copied; their maps and slices must not be
+// for a route that cannot be compiled, and the error of [Join]. The routes are copied; their maps and slices must not be
 // changed afterwards.
 func Compile(routes []Route) (*Table, error) {
 	var problems []error
@@ -252,11 +251,14 @@ func (c *compiled) alike(other *compiled, method string) bool {
 	return c.speaks(method) == other.speaks(method) && !c.ranks(other)
 }
 
-// overlaps are the pairs of routes of one pattern that nothing tells apart.
+// overlaps are the pairs of routes of one pattern that nothing tells apart, of many the first.
 func (l *leaf) overlaps(o origin, method string, reported map[[2]*compiled]bool) []error {
 	var problems []error
 	for i, a := range l.routes {
 		for _, b := range l.routes[i+1:] {
+			if len(reported) > mostOverlaps {
+				return problems
+			}
 			pair := [2]*compiled{a, b}
 			if reported[pair] || reported[[2]*compiled{b, a}] || !a.alike(b, method) {
 				continue

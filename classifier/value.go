@@ -14,10 +14,11 @@ func (a *Arg) inner(text string) (string, *Error) {
 		return text, nil
 	}
 	groups := a.Pattern.FindStringSubmatchIndex(text)
-	if groups == nil || groups[0] != 0 || groups[1] != len(text) || groups[2] < 0 {
+	at := 2 + 2*a.Group
+	if groups == nil || groups[0] != 0 || groups[1] != len(text) || groups[at] < 0 {
 		return "", badInput("", "argument %q does not have the form the service describes", a.Name)
 	}
-	return text[groups[2]:groups[3]], nil
+	return text[groups[at]:groups[at+1]], nil
 }
 
 func (a *Arg) fromText(text string) (any, *Error) {

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"fmt"
 	"math/big"
 	"regexp"
 	"slices"
@@ -213,10 +214,16 @@ func orText(text, otherwise string) string {
 	return text
 }
 
+// longestSplit bounds a split: what stands between two of its names is looked for in each.
+const longestSplit = 4096
+
 // splitPattern is the inverse of a split: every part is free of the text that
 // stands beside it.
 func splitPattern(template string) (*regexp.Regexp, string) {
 	pieces := request.Pieces(template)
+	if crowded(pieces) || len(template) > longestSplit {
+		return nil, fmt.Sprintf("has more than %d names or %d bytes", mostHoles, longestSplit)
+	}
 	var b strings.Builder
 	b.WriteString("^")
 	separators := ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,21 @@ func TestHostileFilesCostLittle(t *testing.T) {
 	for i := range 40 {
 		powers += fmt.Sprintf("  a%d: {method: POST, path: /x, match: {body: {/l: \"1%se%d\"}}}\n", i, strings.Repeat("0", i), 1_000_000-i)
 	}
+	alike, many, template := head, head+"  a:\n    method: POST\n    path: /x\n    args:\n", ""
+	for i := range 2000 {
+		alike += fmt.Sprintf("  a%d: {method: GET, path: /x}\n", i)
+	}
+	for i := range 800 {
+		many += fmt.Sprintf("      - {name: a%d}\n", i)
+		template += fmt.Sprintf("{a%d},", i)
+	}
+	long := many + "    request: {body: {x: \"" + template[:strings.Index(template, "{a32}")] + strings.Repeat("x", 700_000) + "\", y: {}}}\nwrong: 1\n"
+	parts := many + "      - {name: s, split: \"" + strings.Repeat(template, 100) + "\"}\n"
+	many += "    request: {body: {x: \"" + template + "\"}}\n"
+	names := strings.Builder{}
+	for i := range 150_000 {
+		fmt.Fprintf(&names, "{a%d}", i)
+	}
 	for name, text := range map[string]string{
 		"10 MiB": strings.Repeat("# a comment\n", 10<<20/12), "alias bomb": bomb,
 		"deep lists":    "name: " + strings.Repeat("[", 100_000),
@@ -63,11 +79,15 @@ func TestHostileFilesCostLittle(t *testing.T) {
 		"many keys":     "name: acme\n" + strings.Repeat("x: 1\n", 100_000),
 		"long line":     "name: " + strings.Repeat("x", 1<<19),
 		"many holes":    "name: a\nversion: 1.0.0\nbase_url: https://" + strings.Repeat("{a}", 10_000) + ".test\n",
-		"great numbers": powers,
-		"NUL":           "name: a\x00b\n", "bidi": "name: \u202eacme\n",
+		"great numbers": powers, "routes alike": alike, "many arguments": many, "a long text": long, "a long split": parts,
+		"many names": head + "  a: {method: GET, path: /x, match: {query: {q: \"" + names.String()[:1_000_000] + "\"}}}\n",
+		"NUL":        "name: a\x00b\n", "bidi": "name: \u202eacme\n",
 	} {
-		start := time.Now()
+		start, before := time.Now(), allocated()
 		_, err := services.Parse("hostile.yaml", []byte(text))
+		if more := allocated() - before; more > 256<<20 {
+			t.Errorf("%s took %d MiB", name, more>>20)
+		}
 		if err == nil || len(err.Error()) > 256<<10 {
 			t.Errorf("%s: %.200v", name, err)
 		}
@@ -78,6 +98,13 @@ func TestHostileFilesCostLittle(t *testing.T) {
 			t.Errorf("%s: the message holds what a terminal obeys", name)
 		}
 	}
+}
+
+// allocated is how many bytes were asked for since the start, kept or not.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
 }
 
 // A service's name becomes a file name: none leads out of the folder.

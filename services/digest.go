@@ -228,6 +228,10 @@ func (d *definition) route(r *classifier.Route) {
 		a := &r.Args[i]
 		d.text(a.Name, string(a.In), a.Key, a.Type)
 		d.pattern(a.Pattern)
+		if a.Group > 0 { // what it is not stays as it was
+			d.text("group")
+			d.number(a.Group)
+		}
 		if a.Null {
 			d.text("null")
 		}

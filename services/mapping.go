@@ -76,10 +76,11 @@ func (op *operation) place(template string, in runtime.Place) {
 
 // readBack lets the classifier read the arguments of a template from a place.
 func (op *operation) readBack(template string, in classifier.Place, key string) {
-	for _, hole := range holes(template) {
+	pattern := inverse(template)
+	for i, hole := range holes(template) {
 		if a := op.args[hole]; a != nil {
 			op.route.Args = append(op.route.Args, classifier.Arg{
-				Name: hole, In: in, Key: key, Type: string(a.Type), Pattern: inverse(template, hole), Null: a.Nullable,
+				Name: hole, In: in, Key: key, Type: string(a.Type), Pattern: pattern, Group: i, Null: a.Nullable,
 			})
 		}
 	}

@@ -317,13 +317,15 @@ func (p *parser) overlaps(o *object) {
 		p.untold()
 	}
 	for _, one := range split(err) {
-		line, field := o.at("actions").Line, "service.actions"
+		line, field, fix := o.at("actions").Line, "service.actions", "change one of the two, as this says"
 		var overlap *classifier.OverlapError
 		if errors.As(one, &overlap) {
 			line = p.lineOf(overlap.Second.Source, line)
 			_, field, _ = strings.Cut(overlap.Second.Action, ".")
+		} else if errors.Is(one, classifier.ErrMoreOverlaps) {
+			line, fix = len(p.split())+1, ""
 		}
-		p.badField(&yaml.Node{Line: line, Column: 1}, field, "change one of the two, as this says", "%s", one)
+		p.badField(&yaml.Node{Line: line, Column: 1}, field, fix, "%s", one)
 	}
 }
 

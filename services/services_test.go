@@ -160,6 +160,9 @@ func pattern(a classifier.Arg) string {
 	if a.Pattern == nil {
 		return ""
 	}
+	if a.Group > 0 {
+		return fmt.Sprintf(" in group %d of %s", a.Group+1, a.Pattern)
+	}
 	return " in " + a.Pattern.String()
 }
 

@@ -14,15 +14,41 @@ import (
 	"github.com/kimbap-run/kimbap/services/request"
 )
 
-// holes are the names in a template, in order.
+// mostHoles bounds the arguments of one template: each is looked for in the whole text that a
+// request has there.
+const mostHoles = 32
+
+// holes are the names in a template, in order, each once.
 func holes(template string) []string {
 	var out []string
+	var known map[string]bool // once they are many: files are hostile
 	for _, p := range request.Pieces(template) {
-		if p.Hole != "" && !slices.Contains(out, p.Hole) {
-			out = append(out, p.Hole)
+		if p.Hole == "" || known[p.Hole] || known == nil && slices.Contains(out, p.Hole) {
+			continue
+		}
+		out = append(out, p.Hole)
+		if known == nil && len(out) > mostHoles {
+			known = map[string]bool{}
+			for _, name := range out {
+				known[name] = true
+			}
+		}
+		if known != nil {
+			known[p.Hole] = true
 		}
 	}
 	return out
+}
+
+// crowded reports whether a template has arguments too often to be read back.
+func crowded(pieces []request.Piece) bool {
+	count := 0
+	for _, p := range pieces {
+		if p.Hole != "" {
+			count++
+		}
+	}
+	return count > mostHoles
 }
 
 // pathOnly finds braces that only a path may hold, "{id:int}", and names that
@@ -55,25 +81,26 @@ func whole(template string) string {
 	return ""
 }
 
-// inverse is the pattern that reads one argument back from a filled template;
-// nil when the argument is the whole value. Where several arguments stand in one
-// template, each ends where the text that follows it begins for the first time.
-func inverse(template, name string) *regexp.Regexp {
+// inverse is the pattern that reads the arguments back from a filled template, each the
+// group of its place among the [holes]; nil when there is none, or it is the whole value.
+// Where several arguments stand in one template, each ends where the text that follows it
+// begins for the first time.
+func inverse(template string) *regexp.Regexp {
 	ps := request.Pieces(template)
-	if len(ps) == 1 {
+	if len(ps) <= 1 {
 		return nil
 	}
 	var b strings.Builder
 	b.WriteString("^(?s:")
-	done := false
+	done := map[string]bool{}
 	for i, piece := range ps {
 		switch {
 		case piece.Hole == "":
 			b.WriteString(regexp.QuoteMeta(piece.Text))
 			continue
-		case piece.Hole == name && !done:
+		case !done[piece.Hole]:
 			b.WriteByte('(')
-			done = true
+			done[piece.Hole] = true
 		default:
 			b.WriteString("(?:")
 		}
@@ -93,8 +120,13 @@ func inverse(template, name string) *regexp.Regexp {
 // list or an object stands alone.
 func (p *parser) template(op *operation, n *yaml.Node, name string) string {
 	template := p.textOf(n, name)
-	p.known(op, n, template)
 	ps := request.Pieces(template)
+	if crowded(ps) {
+		p.bad(n, "give them places of their own", "%s: one text holds at most %d arguments", name, mostHoles)
+		op.place(template, "") // that they go nowhere is not what is wrong
+		return ""
+	}
+	p.known(op, n, template)
 	for i, piece := range ps {
 		a := op.args[piece.Hole]
 		if a == nil {
