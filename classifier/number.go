@@ -26,6 +26,27 @@ func sameNumber(a, b string) bool {
 	return ok1 && ok2 && x == y
 }
 
+// readsAs reports whether a server that takes a text for a number would have one that is
+// equal: " +50", "050", "50.0", "5_0" and "0x32" are 50 to many, and "062" to those that read
+// it as octal.
+func readsAs(text, number string) bool {
+	want, ok := jsonDecimal(number)
+	if !ok {
+		return false
+	}
+	text = strings.TrimPrefix(Trimmed(text), "+")
+	if got, ok := decimalOf(strings.ReplaceAll(text, "_", "")); ok && got == want {
+		return true
+	}
+	const longest = 128 // of one in another base, with zeros before it
+	if !strings.HasPrefix(strings.TrimPrefix(text, "-"), "0") || len(text) > longest {
+		return false
+	}
+	n, err := strconv.ParseInt(text, 0, 64)
+	got, _ := decimalOf(strconv.FormatInt(n, 10))
+	return err == nil && got == want
+}
+
 func jsonDecimal(text string) (decimal, bool) {
 	if !strictjson.IsShortNumber(text) {
 		return decimal{}, false
