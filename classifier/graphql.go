@@ -136,8 +136,8 @@ func graphqlFromJSON(element any) (r graphqlRequest, err *Error) {
 
 // otherIdentifiers are the names under which servers take a stored operation, and
 // the one under which Rails has a batch: what stands there is executed instead.
-func otherIdentifiers() [7]string {
-	return [...]string{"id", "documentId", "doc_id", "queryId", "query_id", "hash", "_json"}
+func otherIdentifiers() [9]string {
+	return [...]string{"id", "documentId", "doc_id", "queryId", "query_id", "operationId", "operation_id", "hash", "_json"}
 }
 
 func namesOperation(name string) bool {
@@ -161,13 +161,17 @@ func (r *graphqlRequest) readExtensionsText(text string) {
 	r.readExtensions(extensions)
 }
 
-// readExtensions finds the hash of a persisted query. Servers differ in whether a name in
+// readExtensions finds the hash of a persisted query, and whether a stored operation is named
+// there. Servers differ in whether a name in
 // another case is it too, so that what they execute then is unknown.
 func (r *graphqlRequest) readExtensions(extensions any) {
 	members, ok := extensions.(map[string]any)
 	if !ok {
 		r.opaque = r.opaque || extensions != nil
 		return
+	}
+	for name := range members {
+		r.opaque = r.opaque || namesOperation(name)
 	}
 	persisted, _, err := member(members, "persistedQuery", strictness{})
 	if err == nil && persisted == nil {
