@@ -361,10 +361,16 @@ func (p *parser) risk(op *operation) {
 		}
 	}
 	op.action.Risk = runtime.Risk(level)
-	op.route.Rank = slices.Index(levels(), level)
-	if op.action.GrantsAccess {
-		op.route.Rank++ // of two critical actions it is the worse
+	op.route.Rank = rankOf(op.action)
+}
+
+// rankOf is how bad an action is to the classifier.
+func rankOf(a *runtime.Action) int {
+	rank := slices.Index(levels(), string(a.Risk))
+	if a.GrantsAccess {
+		rank++ // of two critical actions it is the worse
 	}
+	return rank
 }
 
 // methodsRisk is the default: that of the most harmful method.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -108,7 +109,42 @@ func raised(s, own *Service) (*Service, error) {
 		merged.Actions[i] = &riskier
 	}
 	merged.Digest = s.Digest + own.Digest
+	if err := merged.rank(); err != nil {
+		return nil, fmt.Errorf("%s: with these risks the actions of the installed service %s cannot be told apart: %w", own.File, s.Name, err)
+	}
 	return &merged, nil
+}
+
+// rank gives the routes of a service the rank that their actions have by now: by it the
+// worst of several wins, and what nearly is a worse action is refused.
+func (s *Service) rank() error {
+	ranks := map[string]int{}
+	for _, a := range s.Actions {
+		ranks[string(a.Ref)] = rankOf(a)
+	}
+	routes, changed := slices.Clone(s.Routes), false
+	for i := range routes {
+		if rank := ranks[routes[i].Action]; rank != routes[i].Rank {
+			routes[i].Rank, changed = rank, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	ready := make([]classifier.Prepared, 0, len(routes))
+	for _, r := range routes {
+		one, err := classifier.Prepare(r)
+		if err != nil {
+			return err // cannot be: it was compiled before
+		}
+		ready = append(ready, one)
+	}
+	table, err := classifier.Join(ready)
+	if err != nil {
+		return err
+	}
+	s.Routes, s.ready, s.table = routes, ready, table
+	return nil
 }
 
 // keyed is the service with its secrets below a prefix. An approval of an action is
