@@ -74,6 +74,11 @@ func ParseBody(contentType, contentEncoding string, raw []byte) (*Body, error) {
 		return nil, unsupported("the charset must be utf-8")
 	}
 	switch {
+	case jsonMedia(media) && IsForm(contentType):
+		if !looksJSON(raw) {
+			return nil, unsupported("its Content-Type is that of JSON and of a form")
+		}
+		return parseUntold(raw)
 	case jsonMedia(media):
 		document, err := strictjson.Parse(raw)
 		if err != nil {
