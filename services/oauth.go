@@ -79,7 +79,7 @@ func (p *parser) endpoint(o *object, field string) string {
 	switch {
 	case err != nil:
 		p.bad(o.at(field), hostFix, "%s: %s", o.label(field), message(err))
-	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(authority)):
+	case u.Scheme != "https" && !(u.Scheme == "http" && IsLoopback(authority)):
 		p.bad(o.at(field), "start it with https://", "%s goes over TLS, or to this machine (RFC 6749 section 3.1)", o.label(field))
 	default:
 		query, err := url.ParseQuery(u.RawQuery)

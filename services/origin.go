@@ -137,7 +137,7 @@ func (p *parser) origin(n *yaml.Node, scheme, host string) (origin, bool) {
 		p.bad(n, hostFix, "%s: %s", shown(host), message(err))
 		return origin{}, false
 	}
-	if scheme == "http" && !p.s.AllowHTTP && !isLoopback(authority) {
+	if scheme == "http" && !p.s.AllowHTTP && !IsLoopback(authority) {
 		p.bad(n, "use https://; if the credential really may go over cleartext, add allow_http: true", "http:// is for loopback only")
 		return origin{}, false
 	}
@@ -171,7 +171,8 @@ func withoutDefaultPort(o origin) string {
 	return strings.TrimSuffix(o.authority, ":"+defaultPort(o.scheme))
 }
 
-func isLoopback(authority string) bool {
+// IsLoopback reports whether an authority is this machine.
+func IsLoopback(authority string) bool {
 	host := authority[:strings.LastIndexByte(authority, ':')]
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true

@@ -24,7 +24,10 @@ type Report struct {
 	Version  string               `json:"version"`
 	Aliases  []string             `json:"aliases,omitempty"`
 	Hosts    []string             `json:"hosts"`
-	Added    []string             `json:"added_hosts,omitempty"` // that the service it replaces did not have
+	Added    []string             `json:"added_hosts,omitempty"`           // that the service it replaces did not have
+	Clear    []string             `json:"cleartext_hosts,omitempty"`       // to which the key may go over http, but those of loopback
+	Cleared  []string             `json:"added_cleartext_hosts,omitempty"` // of these, to which it might not before
+	Loosened bool                 `json:"dropped_strict,omitempty"`        // the service it replaces had strict
 	Programs []string             `json:"programs,omitempty"`
 	Key      string               `json:"key,omitempty"` // name in the vault
 	Auth     runtime.AuthType     `json:"auth"`
@@ -49,7 +52,7 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 		Risks: map[runtime.Risk]int{}, Grants: []string{}, SHA256: hex.EncodeToString(sum[:]),
 		levels: []runtime.Risk{runtime.RiskLow, runtime.RiskMedium, runtime.RiskHigh, runtime.RiskCritical},
 	}
-	r.SignIn = providers(s.Auth.OAuth)
+	r.SignIn, r.Clear = providers(s.Auth.OAuth), cleartext(s)
 	for _, a := range s.Actions {
 		r.Risks[a.Risk]++
 		if program := programOf(a); program != "" && !slices.Contains(r.Programs, program) {
@@ -73,8 +76,32 @@ func Of(s, old *services.Service, sum [32]byte) *Report {
 			r.Added = append(r.Added, host)
 		}
 	}
+	was := cleartext(old)
+	for _, host := range r.Clear {
+		if !slices.Contains(was, host) {
+			r.Cleared = append(r.Cleared, host)
+		}
+	}
+	r.Loosened = old.Strict && !s.Strict
 	r.compare(s, old)
 	return r
+}
+
+// cleartext are the hosts to which a service's key may go over http, but those of loopback.
+func cleartext(s *services.Service) (hosts []string) {
+	if s.Auth.Ref == "" {
+		return nil
+	}
+	for i := range s.Routes {
+		if r := &s.Routes[i]; slices.Contains(r.Schemes, "http") {
+			for _, host := range r.Authorities {
+				if !slices.Contains(hosts, host) && !services.IsLoopback(host) {
+					hosts = append(hosts, host)
+				}
+			}
+		}
+	}
+	return hosts
 }
 
 // providers are the hosts of an OAuth provider.
@@ -125,6 +152,9 @@ func (r *Report) Text() string {
 		}
 		line("key", "%s, sent as %s to these hosts", r.Key, as)
 	}
+	if len(r.Clear) > 0 {
+		line("http", "the key may go over http to %s: whoever is on the way can read it", strings.Join(r.Clear, ", "))
+	}
 	switch {
 	case len(r.SignIn) == 0:
 	case r.Service.Auth.OAuth.OfClient():
@@ -147,6 +177,12 @@ func (r *Report) Text() string {
 	}
 	if len(r.Added) > 0 {
 		line("new", "%s", someOf(r.Added, "is a host it did not have", "are hosts it did not have"))
+	}
+	if len(r.Cleared) > 0 {
+		line("new", "%s", someOf(r.Cleared, "gets the key over http, which it did not before", "get the key over http, which they did not before"))
+	}
+	if r.Loosened {
+		line("lower", "strict is away: bodies are not read and checked against the arguments any more")
 	}
 	if len(r.Lowered) > 0 {
 		line("lower", "%s", someOf(r.Lowered, "has a lower risk than before", "have a lower risk than before"))

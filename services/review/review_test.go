@@ -78,3 +78,24 @@ func TestAReviewComparesTheHostsThatStay(t *testing.T) {
 		t.Errorf("of a host that stays: %q", got)
 	}
 }
+
+// An update by which the key goes where others can read it, or by which less is checked,
+// says so.
+func TestAReviewNamesCleartextAndWhatIsCheckedNoMore(t *testing.T) {
+	t.Parallel()
+	const rest = "auth: {type: bearer, credential_ref: notes.token}\nactions: {list: {method: GET, path: /notes}}\n"
+	const clear = "allow_http: true\nhosts: [\"http://notes.example:8080\", \"http://127.0.0.1:9\"]\n"
+	const says = "http     the key may go over http to notes.example:8080: whoever is on the way can read it\n"
+	strict, open := parsed(t, "strict: true\n"+rest), parsed(t, clear+rest)
+	if got := review.Of(open, strict, [32]byte{}).Text(); !strings.Contains(got, says) ||
+		!strings.Contains(got, "new      notes.example:8080 gets the key over http, which it did not before\n") ||
+		!strings.Contains(got, "lower    strict is away: ") {
+		t.Errorf("got %s", got)
+	}
+	if got := review.Of(open, open, [32]byte{}).Text(); !strings.Contains(got, says) || strings.Contains(got, "not before") || strings.Contains(got, "strict") {
+		t.Errorf("as it was: %s", got)
+	}
+	if got := review.Of(strict, open, [32]byte{}).Text(); strings.Contains(got, "http ") || strings.Contains(got, "strict") {
+		t.Errorf("the other way round: %s", got)
+	}
+}
