@@ -73,19 +73,23 @@ func request() schema {
 }
 
 func match() schema {
-	values := func(about string) schema {
-		return named(about, text("The exact value; * for any in query and header."))
+	values := func(about, value string) schema {
+		one := text(value)
+		one["type"] = []string{"string", "number", "boolean", "null"}
+		return named(about, one)
 	}
+	const inHead = "The exact value; of several, joined by |, one is enough; * for any."
+	const inBody = "The exact value; * for any but null."
 	return object("What tells the action from others of the same method and path.", nil, schema{
-		"query":  values("Parameters."),
-		"header": values("Fields."),
-		"body":   values("JSON pointers; of several, joined by |, one is enough."),
+		"query":  values("Parameters.", inHead),
+		"header": values("Fields.", inHead),
+		"body":   values("JSON pointers; of several, joined by |, one is enough.", inBody),
 		"graphql": object("The operation that is executed.", nil, schema{
 			"type": oneOf("Its type.", "query", "mutation", "subscription"), "operation": text("Its name."),
 			"fields": schema{"description": "Names of root fields, with * for any letters, and behind **. of fields at any depth; of several one is enough, and ! takes one out.", "oneOf": []schema{text("A name."), list("Names.", text("A name."))}},
 		}),
 		"jsonrpc": object("The method that is called.", []string{"method"}, schema{
-			"method": text("Its name, like tools/call."), "params": values("JSON pointers below params."),
+			"method": text("Its name, like tools/call."), "params": values("JSON pointers below params.", inBody),
 		}),
 	})
 }

@@ -94,6 +94,7 @@ func TestSchemaMissesNoDescription(t *testing.T) {
 	for _, text := range []string{
 		"name: notes\nversion: 1.0.0\nbase_url: https://notes.example.com\nactions: {read-note: {method: GET, path: /notes}}",
 		"name: gh\nversion: 1.0.0\nadapter: command\ncommand_spec: {executable: gh}\nactions: {list-prs: {command: pr list}}",
+		"name: notes\nversion: 1.0.0\nbase_url: https://notes.example.com\nactions: {drop: {method: POST, path: /notes, match: {body: {/owner: null}}}}",
 	} {
 		if _, err := services.Parse("x.yaml", []byte(text)); err != nil {
 			t.Errorf("the loader: %v", err)
