@@ -16,9 +16,22 @@ func (a *Arg) inner(text string) (string, *Error) {
 	groups := a.Pattern.FindStringSubmatchIndex(text)
 	at := 2 + 2*a.Group
 	if groups == nil || groups[0] != 0 || groups[1] != len(text) || groups[at] < 0 {
-		return "", badInput("", "argument %q does not have the form the service describes", a.Name)
+		return "", badInput("", "%s does not have the form in which the service has argument %q: send it so, or change request: in the service file", a.where(), a.Name)
 	}
 	return text[groups[at]:groups[at+1]], nil
+}
+
+// where names the place of an argument for whoever sends the request.
+func (a *Arg) where() string {
+	switch a.In {
+	case InHeader:
+		return "header field " + a.Key
+	case InQuery:
+		return "parameter " + shown(a.Key)
+	case InPath:
+		return "{" + a.Key + "} of the path"
+	}
+	return "the body's " + shown(a.Key)
 }
 
 func (a *Arg) fromText(text string) (any, *Error) {
