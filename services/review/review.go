@@ -172,6 +172,12 @@ func (r *Report) Text() string {
 	if len(r.Grants) > 0 {
 		line("access", "%s", someOf(r.Grants, "hands out lasting access", "hand out lasting access"))
 	}
+	r.sayChanges(line)
+	return b.String()
+}
+
+// sayChanges says what is new beside the installed service that the file replaces.
+func (r *Report) sayChanges(line func(name, format string, args ...any)) {
 	if r.Was != "" {
 		line("replaces", "version %s", r.Was)
 	}
@@ -197,7 +203,6 @@ func (r *Report) Text() string {
 		const rest = "other requests than before: the rest of the file judges those"
 		line("gone", "%s", someOf(r.Gone, "is away, or takes "+rest, "are away, or take "+rest))
 	}
-	return b.String()
 }
 
 // someOf names the first of a list, and says of all what they do.
