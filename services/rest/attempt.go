@@ -40,7 +40,7 @@ func (a *attempt) discard() {
 	case conn := <-a.h1:
 		_ = conn.Close()
 	case w := <-a.wire:
-		w.close()
+		w.cut()
 	default:
 	}
 }

@@ -41,7 +41,7 @@ type peer struct {
 func (p *pool) adopt(o origin, conn *link) (*peer, error) {
 	own := &peer{pool: p, address: conn.address, private: conn.private, settings: newAttempt()}
 	own.settings.peer = own
-	closing := &closing{Conn: outbox.New(conn.Conn, p.idle, own.crowded), then: func() { p.remove(o, own); own.greet() }}
+	closing := &closing{Conn: outbox.New(conn.Conn, p.idle, own.crowded), below: conn.Conn, then: func() { p.remove(o, own); own.greet() }}
 	own.pulse = &closing.pulse
 	own.pulse.pace = p.pace
 	cc, err := p.transport.NewClientConn(closing)
@@ -129,8 +129,9 @@ func (c *peer) crowded() bool {
 // closing is a connection that says when it was closed.
 type closing struct {
 	net.Conn
-	then func()
-	peer atomic.Pointer[peer] // whose it is, once that is there
+	below net.Conn // the outbox
+	then  func()
+	peer  atomic.Pointer[peer] // whose it is, once that is there
 
 	pulse pulse
 	mu    sync.Mutex
@@ -158,7 +159,8 @@ func (c *closing) Read(p []byte) (n int, err error) {
 }
 
 // Close implements [net.Conn]. The caller may hold locks of the connection's
-// owner, so that the pool hears of it from another goroutine.
+// owner, so that the pool hears of it from another goroutine, and no farewell in TLS is
+// waited for.
 func (c *closing) Close() error {
 	c.mu.Lock()
 	first := !c.done
@@ -168,6 +170,7 @@ func (c *closing) Close() error {
 		c.pulse.end()
 		go c.then()
 	}
+	cut(c.below)
 	return c.Conn.Close()
 }
 

@@ -166,15 +166,9 @@ func (c *tapped) Write(p []byte) (int, error) {
 
 // cut ends all reading and writing at once, from any goroutine. It says no
 // farewell in TLS: an upstream that hears one may still answer, before the socket
-// is closed, a request that is over.
+// is closed, a request that is over, and for one that reads nothing it waits.
 func (w *wire) cut() {
-	_ = w.socket.Close()
-	w.h2.end()
-}
-
-// close ends a wire that nobody uses.
-func (w *wire) close() {
-	_ = w.conn.Close()
+	cut(w.socket)
 	w.h2.end()
 }
 
@@ -332,7 +326,7 @@ func (r *racks) tidy(s spot, k *rack) {
 	for stale < len(k.wires) && now.Sub(k.wires[stale].idle) >= keptIdle {
 		stale++
 	}
-	defer closeWires(k.wires[:stale]) // not under the lock: TLS says farewell, which may take seconds
+	defer closeWires(k.wires[:stale])
 	defer k.mu.Unlock()
 	r.kept.Add(-int64(stale))
 	k.wires = append([]*wire(nil), k.wires[stale:]...)
@@ -347,7 +341,7 @@ func (r *racks) tidy(s spot, k *rack) {
 
 func closeWires(wires []*wire) {
 	for _, w := range wires {
-		w.close()
+		w.cut()
 	}
 }
 
