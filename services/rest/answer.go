@@ -152,9 +152,18 @@ func (x *exchange) upgrade(ctx context.Context, resp *http.Response) error {
 	defer stop()
 	if hold := x.b.o.Hold; hold != nil {
 		t := trustOf(x.call, x.message.authority)
-		defer hold(x.message.authority, x.result.Address, t.trusted, t.loopback, func() { _, _ = caller.Close(), upstream.Close() })()
+		defer hold(x.message.authority, x.result.Address, t.trusted, t.loopback, func() { x.sever(caller, upstream) })()
 	}
 	return x.splice(ctx, caller, upstream, of)
+}
+
+// sever ends an upgraded connection for whoever waits for nobody: a goodbye in TLS takes
+// seconds where the other side reads nothing.
+func (x *exchange) sever(caller net.Conn, upstream io.Closer) {
+	if conn := x.conn.Load(); conn != nil {
+		conn.cut()
+	}
+	go func() { _, _ = caller.Close(), upstream.Close() }()
 }
 
 // splice copies both ways until both have ended. The end of one way is passed

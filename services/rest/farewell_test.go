@@ -8,7 +8,9 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -87,4 +89,54 @@ func TestClosingWhatNobodyUsesWaitsForNobody(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who ends an upgraded connection from outside waits for nobody either: a change of the
+// settings would be held up by every program, and upstream, that reads nothing.
+func TestTheEndOfAnUpgradeWaitsForNobody(t *testing.T) {
+	ends, d := make(chan func(), 1), newStuffing()
+	r := newRig(t, servicestest.Options{}, func(o *rest.Options) {
+		o.Dialer = d
+		o.Hold = func(_, _ string, _, _ bool, end func()) func() {
+			ends <- end
+			return func() {}
+		}
+	})
+	near, far := pipe(t)
+	slow := &slowToClose{Conn: far, may: make(chan struct{})}
+	out := &runtimetest.Responder{Conn: func() (net.Conn, error) { return slow, nil }}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.backend.Execute(context.Background(), r.call("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket", "Sec-Websocket-Key: a2V5"), out)
+	}()
+	_, _ = io.WriteString(near, "ping")
+	if _, err := io.ReadFull(near, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	d.stuffed.Store(true)
+	ended := make(chan struct{})
+	go func() { (<-ends)(); close(ended) }()
+	select {
+	case <-ended:
+		<-d.ends
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the goodbye to the caller")
+	}
+	if n := d.waits.Load(); n != 0 {
+		t.Errorf("%d writes to the upstream waited", n)
+	}
+	close(slow.may)
+	<-done
+}
+
+// slowToClose is a connection that says goodbye to somebody who reads nothing.
+type slowToClose struct {
+	net.Conn
+	may chan struct{}
+}
+
+func (c *slowToClose) Close() error {
+	<-c.may
+	return c.Conn.Close()
 }
