@@ -61,6 +61,12 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case deaf(err):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s took nothing more of the request for too long", host)
 		e.Hint = "try again if the action may be repeated, or raise upstream.idle_timeout"
+	case errors.As(err, &name) && name.Timeout():
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("the name %s could not be resolved in time", host)
+		e.Hint = "try again, or check the network and its resolver"
+	case errors.As(err, &network) && network.Timeout() && (x.result.Address == "" || errors.As(err, &trust)):
+		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s could not be reached in time", host)
+		e.Hint = "try again, or raise upstream.dial_timeout"
 	case errors.As(err, &network) && network.Timeout():
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
 		e.Hint = "try again, or raise upstream.header_timeout"
