@@ -80,6 +80,23 @@ func cleanRounds(t *testing.T, version uint16, seed uint64) (counted int) {
 	return counted
 }
 
+// A wire whose socket the kernel cannot be asked about is not still once a part of a record has
+// come: the rest would be the answer to the next request.
+func TestAPartOfARecordIsNotNothing(t *testing.T) {
+	w, far := wirePair(t, tls.VersionTLS13, 0)
+	w.raw = nil
+	if _, err := far.(*tls.Conn).NetConn().Write([]byte{23, 3, 3, 0, 100, 1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	still := true
+	for !w.gulp.Midway() { // a look may end before anything is read
+		still = w.still()
+	}
+	if still {
+		t.Error("it is called still")
+	}
+}
+
 // wirePair is a wire over TLS and its other end, which has sent early bytes
 // before anybody asked.
 func wirePair(t *testing.T, version uint16, early int) (*wire, net.Conn) {

@@ -218,7 +218,7 @@ func (w *wire) still() bool {
 		return w.h2.usable()
 	}
 	if w.raw == nil {
-		return w.silent(soon())
+		return w.silent(soon()) && !w.gulp.Midway() // a part of a record is more than nothing
 	}
 	return gulp.Quiet(w.raw)
 }
