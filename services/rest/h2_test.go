@@ -253,6 +253,10 @@ func TestBrokenAnswersOnH2(t *testing.T) {
 			}
 		case "/invalid":
 			f.head(h.StreamID, true, ":status no")
+		case "/signed":
+			f.head(h.StreamID, true, ":status +200")
+		case "/padded":
+			f.head(h.StreamID, true, ":status 0200")
 		}
 	}))
 	for _, path := range []string{"/reset", "/short", "/cut"} {
@@ -265,6 +269,7 @@ func TestBrokenAnswersOnH2(t *testing.T) {
 	}
 	for path, msg := range map[string]string{
 		"/refused": "closed the connection without an answer", "/hints": "not valid HTTP", "/invalid": "not valid HTTP",
+		"/signed": "not valid HTTP", "/padded": "not valid HTTP",
 	} {
 		if _, _, err := r.do(t, r.call("GET", path)); err == nil || !strings.Contains(err.Error(), msg) {
 			t.Errorf("%s: %v", path, err)

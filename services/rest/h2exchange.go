@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -42,6 +43,10 @@ func (x *exchange) overH2(ctx context.Context, c *peer) (resp *http.Response, ag
 	early.close()
 	if err != nil {
 		return nil, unprocessed(err), x.cause(err)
+	}
+	if len(resp.Status) < 4 || resp.Status[0] == '+' || resp.Status[3] != ' ' { // "+200" is a number to golang.org/x/net
+		_ = resp.Body.Close()
+		return nil, false, fmt.Errorf("%w: no status", errFrames)
 	}
 	if resp.StatusCode == http.StatusNotModified || resp.StatusCode == http.StatusNoContent {
 		resp.Body = withoutContent{http.NoBody, resp.Body}
