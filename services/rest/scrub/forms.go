@@ -61,6 +61,27 @@ func forms(secret, basic string) [][]byte {
 	return out
 }
 
+// namings returns what of a secret's forms may stand in a field name, in lower case, the secret
+// itself first: a name has no case, so that base64 is nothing that could be read there.
+func namings(secret string) [][]byte {
+	list := []string{strings.ToLower(secret)}
+	add := func(form string) {
+		if form = strings.ToLower(form); len(form) >= ShortestForm && !slices.Contains(list, form) {
+			list = append(list, form)
+		}
+	}
+	add(hex.EncodeToString([]byte(secret)))
+	add(every(secret, "%", lowerHex))
+	for _, way := range percents {
+		add(percented(secret, way.plain, way.plus))
+	}
+	out := make([][]byte, len(list))
+	for i, form := range list {
+		out[i] = []byte(form)
+	}
+	return out
+}
+
 // base64Core is the part of an encoding of "…secret…" that does not depend on
 // what stands around it, when lead bytes modulo three come before.
 func base64Core(enc *base64.Encoding, secret string, lead int) string {

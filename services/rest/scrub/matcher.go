@@ -25,7 +25,7 @@ const mostAlso = 3
 // [Cache.Forget].
 type Matcher struct {
 	patterns [][]byte // longest first
-	literal  []byte   // in lower case, for field names
+	names    [][]byte // what a field name may hold, in lower case; the secret itself first
 	min, max int
 	step     int // the longest that shift knows
 	begins   [256]bool
@@ -48,7 +48,7 @@ func New(secret, basic, user string, also ...string) *Matcher {
 	if len(secret) < Shortest {
 		return nil
 	}
-	m := &Matcher{patterns: forms(secret, basic), literal: []byte(strings.ToLower(secret))}
+	m := &Matcher{patterns: forms(secret, basic), names: namings(secret)}
 	for _, other := range append([]string{user}, also[:min(len(also), mostAlso)]...) {
 		if len(other) >= ShortestForm {
 			m.patterns = append(m.patterns, forms(other, "")...)
@@ -97,10 +97,10 @@ func (m *Matcher) Shortest() int { return m.min }
 // [Matcher.MaskPart] and [Matcher.Tail] ever hold back.
 func (m *Matcher) Longest() int { return m.max }
 
-// InName reports whether a field name holds the secret itself, in any case. A nil
-// Matcher looks for nothing and says no.
+// InName reports whether a field name holds the secret, itself, in hex or with percent
+// escapes, in any case. A nil Matcher looks for nothing and says no.
 func (m *Matcher) InName(name string) bool {
-	if m == nil || len(name) < len(m.literal) {
+	if m == nil || len(name) < len(m.names[0]) {
 		return false
 	}
 	var room [64]byte // of most names, without a place on the heap
@@ -108,14 +108,23 @@ func (m *Matcher) InName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		if c >= utf8.RuneSelf { // no field name, but that is for others to say
-			return bytes.Contains([]byte(strings.ToLower(name)), m.literal)
+			return m.named([]byte(strings.ToLower(name)))
 		}
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'
 		}
 		lower = append(lower, c)
 	}
-	return bytes.Contains(lower, m.literal)
+	return m.named(lower)
+}
+
+func (m *Matcher) named(lower []byte) bool {
+	for _, form := range m.names {
+		if bytes.Contains(lower, form) {
+			return true
+		}
+	}
+	return false
 }
 
 // hash is the slot of a block, the upper three bytes of a little-endian word.

@@ -215,6 +215,20 @@ func TestStoredUserNamesAreFound(t *testing.T) {
 	}
 }
 
+// A name that has the secret in hex, or with percent escapes, is found as well.
+func TestNamesAreSearchedForWhatTheyCanHold(t *testing.T) {
+	const secret = "Zx+Q81/w-key=="
+	m := New(secret, "", "")
+	for _, name := range []string{
+		hex.EncodeToString([]byte(secret)), "X-" + strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"x-" + url.QueryEscape(secret), strings.ToLower(url.QueryEscape(secret)) + "-y", url.PathEscape(secret), every(secret, "%", upperHex),
+	} {
+		if !m.InName(name) {
+			t.Errorf("%q was not found", name)
+		}
+	}
+}
+
 // A name is searched for the secret in any case, however long it is and whatever is in it.
 func TestNamesAreSearchedInAnyCase(t *testing.T) {
 	for _, secret := range []string{"Bench-Secret", "kbcanary-7f3a9c", "gehĘim"} {
