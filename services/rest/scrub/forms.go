@@ -26,7 +26,7 @@ func forms(secret, basic string) [][]byte {
 			add(lowerEscapes(escaped))
 		}
 		for _, way := range quotings {
-			quoted := quote(text, way.escaped, way.ascii, way.number)
+			quoted := quote(text, way.escaped, way.ascii, way.number, way.others)
 			add(quoted)
 			add(strings.ReplaceAll(quoted, "/", `\/`))
 		}
@@ -40,7 +40,11 @@ func forms(secret, basic string) [][]byte {
 	add(lower)
 	add(strings.ToUpper(lower))
 	for lead := range 3 {
-		add(base64Core(base64.RawStdEncoding, secret, lead))
+		core := base64Core(base64.RawStdEncoding, secret, lead)
+		add(core)
+		if strings.ContainsAny(core, "+/") { // nobody escapes the others
+			escapes(core)
+		}
 		add(base64Core(base64.RawURLEncoding, secret, lead))
 	}
 	escapes(secret)
@@ -161,24 +165,31 @@ var quotings = [...]struct {
 	escaped string
 	ascii   bool
 	number  string // its format
+	others  string // that of what is not in escaped
 }{
-	{"", false, `\u%04x`},        // JavaScript, Java, Rust
-	{"<>&", false, `\u%04x`},     // encoding/json, Rails
-	{"<>&'=", false, `\u%04x`},   // Gson
-	{"", true, `\u%04x`},         // Python, PHP
-	{"", true, `\u%04X`},         // Jackson, when it is told to
-	{"\"&'+<>`", true, `\u%04X`}, // .NET
+	{"", false, `\u%04x`, `\u%04x`},        // JavaScript, Java, Rust
+	{"<>&", false, `\u%04x`, `\u%04x`},     // encoding/json, Rails
+	{"<>&'=", false, `\u%04x`, `\u%04x`},   // Gson
+	{"", true, `\u%04x`, `\u%04x`},         // Python, PHP
+	{"", true, `\u%04X`, `\u%04X`},         // Jackson, when it is told to
+	{"\"&'+<>`", true, `\u%04X`, `\u%04X`}, // .NET
+	{"\"&'<>", true, `\u%04X`, `\u%04x`},   // PHP with JSON_HEX_TAG and the like, Symfony
+	{"\"&'<>", false, `\u%04X`, `\u%04x`},  // the same with JSON_UNESCAPED_UNICODE
 }
 
 // quote is the secret inside a JSON string, without its quotes.
-func quote(secret, escaped string, ascii bool, number string) string {
+func quote(secret, escaped string, ascii bool, number, others string) string {
 	var b strings.Builder
 	for _, r := range secret {
 		short := strings.IndexRune("\"\\\b\f\n\r\t", r)
 		switch {
 		case strings.ContainsRune(escaped, r), ascii && r > 0x7f, short < 0 && r < ' ':
+			format := others
+			if strings.ContainsRune(escaped, r) {
+				format = number
+			}
 			for _, unit := range utf16.Encode([]rune{r}) {
-				fmt.Fprintf(&b, number, unit)
+				fmt.Fprintf(&b, format, unit)
 			}
 		case short >= 0:
 			b.WriteByte('\\')

@@ -29,10 +29,10 @@ type Matcher struct {
 	min, max int
 	step     int // the longest that shift knows
 	begins   [256]bool
-	shift    [1 << shiftBits]uint8 // how far the nearest pattern ends behind a block; 0: perhaps here
-	past     [1 << shiftBits]uint8 // the same where none of those that could end here does
-	ending   [1 << shiftBits]uint8 // those: an index of lists
-	lists    [][][]byte            // longest first; the first is empty
+	shift    [1 << shiftBits]uint8  // how far the nearest pattern ends behind a block; 0: perhaps here
+	past     [1 << shiftBits]uint8  // the same where none of those that could end here does
+	ending   [1 << shiftBits]uint16 // those: an index of lists
+	lists    [][][]byte             // longest first; the first is empty
 }
 
 const (
@@ -76,7 +76,7 @@ func (m *Matcher) index() {
 		slot := hash(wordOf(p, m.min))
 		m.shift[slot] = 0
 		if m.ending[slot] == 0 { // there are some dozens of patterns
-			m.ending[slot] = uint8(len(m.lists))
+			m.ending[slot] = uint16(len(m.lists))
 			m.lists = append(m.lists, nil)
 		}
 		list := &m.lists[m.ending[slot]]

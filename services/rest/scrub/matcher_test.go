@@ -73,6 +73,18 @@ func TestEachLanguagesEscapesAreFound(t *testing.T) {
 			}
 		}
 	}
+	mixed := "p\u00e4ss<w>&/1"
+	for _, spelling := range []string{`p\u00e4ss\u003Cw\u003E\u0026\/1`, `p\u00e4ss\u003Cw\u003E\u0026/1`, "p\u00e4ss\\u003Cw\\u003E\\u0026/1"} { // PHP, Symfony
+		if text := []byte(spelling); New(mixed, "", "").Mask(text) != 1 {
+			t.Errorf("of %q, in the answer as %s, there is left %s", mixed, spelling, text)
+		}
+	}
+	const packed = "~~>>???~>-key" // fn4+Pj8/P34+LWtleQ==
+	for _, spelling := range []string{`fn4+Pj8\/P34+LWtleQ==`, `fn4%2BPj8%2FP34%2BLWtleQ%3D%3D`, `fn4%2bPj8%2fP34%2bLWtleQ%3d%3d`, `fn4\u002BPj8/P34\u002BLWtleQ==`} {
+		if text := []byte(spelling); New(packed, "", "").Mask(text) != 1 {
+			t.Errorf("of %q, in the answer as %s, there is left %s", packed, spelling, text)
+		}
+	}
 	basic := base64.StdEncoding.EncodeToString([]byte("me:~~>>???~>")) // bWU6fn4+Pj8/P34+
 	m := New("~~>>???~>", basic, "")
 	for _, spelling := range []string{`bWU6fn4\u002BPj8/P34\u002B`, `bWU6fn4+Pj8\/P34+`, `bWU6fn4%2bPj8%2fP34%2b`, `bWU6fn4%2BPj8/P34%2B`} {
