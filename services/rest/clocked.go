@@ -6,14 +6,27 @@ import (
 	"time"
 )
 
-// clocked reads a body of net/http's and cancels the exchange when nothing comes for the
-// idle time.
+// clocked reads a body of net/http's and ends the exchange when nothing comes for the idle time,
+// and nothing of the request's body leaves either: the upstream may wait with its answer for the
+// rest of it.
 type clocked struct {
-	x     *exchange
-	src   io.Reader
-	idle  time.Duration
+	x    *exchange
+	src  io.Reader
+	idle time.Duration
+	over func() // ends the exchange
+	end  error
+
+	mu    sync.Mutex
 	timer *time.Timer
-	end   error
+	waits bool // for the upstream
+}
+
+func (x *exchange) clocked(src io.Reader, over func()) *clocked {
+	c := &clocked{x: x, src: src, idle: x.lines.o.IdleTimeout, over: over}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer = time.AfterFunc(c.idle, c.late)
+	return c
 }
 
 // Read implements [io.Reader].
@@ -24,11 +37,35 @@ func (c *clocked) Read(p []byte) (int, error) {
 	if c.x.held != nil {
 		defer c.x.soon()()
 	}
-	c.timer.Reset(c.idle)
+	c.wait(true)
 	n, err := c.src.Read(p)
-	c.timer.Stop() // the caller's own slowness is not the upstream's
+	c.wait(false) // the caller's own slowness is not the upstream's
 	c.end = err
 	return n, err
+}
+
+func (c *clocked) wait(begins bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waits = begins; begins {
+		c.timer.Reset(c.idle)
+	} else {
+		c.timer.Stop()
+	}
+}
+
+// late is called when nothing has come for the idle time.
+func (c *clocked) late() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.waits {
+		return
+	}
+	if left := c.x.sent.moving(c.idle); left > 0 {
+		c.timer.Reset(left)
+		return
+	}
+	c.over()
 }
 
 // hurry lets a head go that was held back for bytes of the body.

@@ -9,7 +9,6 @@ import (
 	"net/textproto"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -86,7 +85,7 @@ func (x *exchange) run(ctx context.Context) error {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return x.upgrade(ctx, resp)
 	}
-	body := &clocked{x: x, src: resp.Body, idle: x.lines.o.IdleTimeout, timer: time.AfterFunc(x.lines.o.IdleTimeout, func() { cancel(errIdle) })}
+	body := x.clocked(resp.Body, func() { cancel(errIdle) })
 	defer body.timer.Stop()
 	if n := resp.ContentLength; n > 0 && n < smallSize {
 		lent := x.b.head()

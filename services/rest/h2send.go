@@ -248,14 +248,14 @@ func (x *exchange) dispatchTurn(w *wire) (*sending, error) {
 }
 
 // streamFrames is streamBody over HTTP/2.
-func (x *exchange) streamFrames(w *wire, buf []byte) error {
+func (x *exchange) streamFrames(w *wire, s *sending, buf []byte) error {
 	m, c, left := x.message, w.h2, x.message.length
 	for {
 		n, err := x.sent.Read(buf)
 		if left -= int64(n); m.length >= 0 && left < 0 {
 			return errLength
 		}
-		if werr := x.sendData(w, buf[:n]); werr != nil {
+		if werr := x.sendData(w, s, buf[:n]); werr != nil {
 			return unwritten{werr}
 		}
 		if err == io.EOF {
@@ -283,7 +283,7 @@ func (x *exchange) streamFrames(w *wire, buf []byte) error {
 }
 
 // sendData writes data as the upstream makes room for it.
-func (x *exchange) sendData(w *wire, p []byte) error {
+func (x *exchange) sendData(w *wire, s *sending, p []byte) error {
 	for len(p) > 0 {
 		rest, err := w.h2.data(p, false)
 		if err == nil && len(rest) == len(p) {
@@ -296,6 +296,7 @@ func (x *exchange) sendData(w *wire, p []byte) error {
 		if _, err := w.h2.push(); err != nil {
 			return err
 		}
+		s.moved(w, x.lines.o.IdleTimeout)
 	}
 	return nil
 }

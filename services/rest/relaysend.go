@@ -32,6 +32,16 @@ func (s *sending) wait(w *wire, d time.Duration) {
 	}
 }
 
+// moved gives the rest of an answer its time anew, once its head has come: the upstream may wait
+// with it for the rest of a body that moves.
+func (s *sending) moved(w *wire, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answered {
+		_ = w.conn.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
 // wanted says that the upstream asks for the body (RFC 9110 section 10.1.1), or has answered.
 func (s *sending) wanted() {
 	if s != nil && s.asked != nil {
@@ -190,9 +200,9 @@ func (x *exchange) stream(w *wire, s *sending) {
 		}()
 		defer runtime.Contain(&broken)
 		if w.h2 != nil {
-			return x.streamFrames(w, buf)
+			return x.streamFrames(w, s, buf)
 		}
-		return x.streamBody(w, buf)
+		return x.streamBody(w, s, buf)
 	})
 	if broken := (unwritten{}); errors.As(err, &broken) {
 		if !late(err) {
@@ -225,7 +235,7 @@ func (x *exchange) cause(err error) error {
 // end behind it, in bytes.
 const chunkRoom = 16
 
-func (x *exchange) streamBody(w *wire, buf []byte) error {
+func (x *exchange) streamBody(w *wire, s *sending, buf []byte) error {
 	m, left := x.message, x.message.length
 	for {
 		room := buf[chunkRoom : len(buf)-chunkRoom]
@@ -241,6 +251,7 @@ func (x *exchange) streamBody(w *wire, buf []byte) error {
 			if _, werr := w.conn.Write(out); werr != nil {
 				return unwritten{werr}
 			}
+			s.moved(w, x.lines.o.IdleTimeout)
 		}
 		if err == io.EOF {
 			break

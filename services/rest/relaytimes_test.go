@@ -98,6 +98,30 @@ func TestAnAnswerMayBeginAtAnyTime(t *testing.T) {
 	equal(t, "answer", answer.Body, "ok")
 }
 
+// Each piece of an upload that leaves after the head of the answer has come gives the rest of
+// that its time anew: the upstream may wait for the whole body.
+func TestAnAnswerThatBeganEarlyWaitsForTheUpload(t *testing.T) {
+	deadlines := &noting{moved: make(chan time.Time, 100)}
+	src, feed := io.Pipe()
+	r := unwatched(t, servicestest.Options{Cleartext: true, Routes: map[string]servicestest.Behave{"/up": func(c *servicestest.Conn, q *servicestest.Request) bool {
+		return c.Send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") && c.ReadBody(q) == nil && c.Send("ok")
+	}}}, func(o *rest.Options) {
+		o.Dialer, o.HeaderTimeout, o.IdleTimeout = deadlines, time.Hour, 5*time.Hour
+	})
+	go func() {
+		defer func() { _ = feed.Close() }()
+		deadlines.until(t, 4*time.Hour) // the head has come, and its body is waited for
+		for range 3 {
+			if _, err := io.WriteString(feed, "piece"); err != nil {
+				return
+			}
+			deadlines.until(t, 4*time.Hour)
+		}
+	}()
+	answer, _ := r.must(t, body(r.call("POST", "/up"), src, -1))
+	equal(t, "answer", answer.Body, "ok")
+}
+
 // In the middle of a line between two chunks it is the time of the body that
 // runs.
 func TestChunksHaveTheTimeOfABody(t *testing.T) {

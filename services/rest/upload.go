@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -24,6 +25,7 @@ type upload struct {
 	read    int64
 	failed  error
 	touched bool
+	moved   time.Time // when more of it was last asked for: what was before has left
 	stopped bool
 	halted  bool     // while it was read, as nobody wants the rest
 	reader  *beside  // how net/http reads it; nil: it does not
@@ -103,7 +105,7 @@ func (u *upload) begin(by *beside) bool {
 	if by != nil && by.over {
 		return false
 	}
-	u.touched = true
+	u.touched, u.moved = true, time.Now()
 	u.heeded.taken()
 	u.silent.wait()
 	return !u.stopped && !u.halted
@@ -226,6 +228,17 @@ func (u *upload) stop() (int64, error) {
 	defer u.mu.Unlock()
 	u.stopped = true
 	return u.read, u.failed
+}
+
+// moving returns how much is left of the idle time of a body that has not left to its end; nothing
+// of one that has.
+func (u *upload) moving(idle time.Duration) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended || u.stopped || u.halted || !u.touched {
+		return 0
+	}
+	return idle - time.Since(u.moved)
 }
 
 // fresh reports whether nothing was asked of the body yet.
