@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/internal/system"
 )
 
 // Via is a proxy that a network demands on the way out: connections are opened
@@ -144,7 +146,7 @@ func (v *via) open(ctx context.Context, conn net.Conn, authority string) (_ net.
 	if v.tls != nil {
 		secured := tls.Client(conn, v.tls)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, &ProxyError{TLS: !brokenOff(err), Err: timely(ctx, err)}
+			return nil, &ProxyError{TLS: !system.BrokenOff(err), Err: timely(ctx, err)}
 		}
 		conn = secured
 	}
@@ -164,13 +166,6 @@ func (v *via) open(ctx context.Context, conn net.Conn, authority string) (_ net.
 		return conn, nil
 	}
 	return &talkative{Conn: conn, early: early}, nil
-}
-
-// brokenOff reports whether the connection ended in a handshake, of which neither side had said
-// that it fails: that tells nothing of who is there. An alert is an OpError too, of another Op.
-func brokenOff(err error) bool {
-	var of *net.OpError
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &of) && (of.Op == "read" || of.Op == "write")
 }
 
 // head is the request for a tunnel.

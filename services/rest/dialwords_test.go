@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"os"
@@ -42,6 +43,49 @@ func TestWhatTakesTooLongBeforeTheRequestLeft(t *testing.T) {
 			r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Dialer, o.DialTimeout = one.dialer, 50*time.Millisecond })
 			e := r.refused(t, body(r.call("POST", "/a"), io.LimitReader(strings.NewReader("x"), 1), 1), runtime.CodeTimeout, "")
 			if e.Msg != one.msg || !strings.Contains(e.Hint, one.hint) {
+				t.Errorf("%s | %s", e.Msg, e.Hint)
+			}
+		})
+	}
+}
+
+// What is between may end a handshake, a firewall that does not like the name: that says nothing
+// of a certificate. A server that says by an alert that it fails is one that there is no trust with.
+func TestAHandshakeThatIsBrokenOffIsNoDistrust(t *testing.T) {
+	for name, one := range map[string]struct {
+		end    func(*net.TCPConn)
+		code   runtime.Code
+		reason runtime.Reason
+		msg    string
+	}{
+		"an end":   {func(c *net.TCPConn) { _ = c.CloseWrite() }, runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable, "127.0.0.1 ended the connection in the middle of the TLS handshake"},
+		"a reset":  {func(c *net.TCPConn) { _ = c.SetLinger(0) }, runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable, "127.0.0.1 ended the connection in the middle of the TLS handshake"},
+		"an alert": {func(c *net.TCPConn) { _, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) }, runtime.CodeUpstreamTLS, "", "the certificate or TLS handshake of 127.0.0.1 is not one to trust"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = ln.Close() }()
+			go func() {
+				for {
+					c, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					head := make([]byte, 5)
+					_, _ = io.ReadFull(c, head) // of the record with the ClientHello: what is left unread would become a reset
+					_, _ = io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint16(head[3:])))
+					if tcp, ok := c.(*net.TCPConn); ok {
+						one.end(tcp)
+					}
+					_ = c.Close()
+				}
+			}()
+			r := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.Dialer = to{ln.Addr().String()} })
+			e := r.refused(t, r.call("GET", "/a"), one.code, one.reason)
+			if e.Msg != one.msg {
 				t.Errorf("%s | %s", e.Msg, e.Hint)
 			}
 		})

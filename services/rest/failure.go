@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -70,6 +71,9 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case errors.As(err, &network) && network.Timeout():
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
 		e.Hint = "try again, or raise upstream.header_timeout"
+	case errors.As(err, &trust) && system.BrokenOff(trust.error):
+		e.Msg = fmt.Sprintf("%s ended the connection in the middle of the TLS handshake", host)
+		e.Hint = "try again; where it always does, a firewall on the way may refuse the name"
 	case errors.As(err, &trust):
 		e.Code, e.Reason, e.Msg = runtime.CodeUpstreamTLS, "", fmt.Sprintf("the certificate or TLS handshake of %s is not one to trust", host)
 		e.Hint = "if the host uses a private CA, add it with upstream.ca_file"
