@@ -76,7 +76,7 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 		"a proxy that wants a key": {dialer(t, egress.Options{Via: &egress.Via{Authority: closed.Address}}), "example.com:443", runtime.CodeUpstream, "407"},
 		"a proxy that hangs":       {dialer(t, egress.Options{Via: hangs, Timeout: 50 * time.Millisecond}), "example.com:443", runtime.CodeTimeout, "did not answer in time"},
 		"a proxy that resets":      {dialer(t, egress.Options{Via: breaking(t, true)}), "example.com:443", runtime.CodeUpstream, "cannot be reached"},
-		"a proxy that ends":        {dialer(t, egress.Options{Via: breaking(t, false)}), "example.com:443", runtime.CodeUpstream, "cannot be reached"},
+		"a proxy that ends":        {dialer(t, egress.Options{Via: breaking(t, false)}), "example.com:443", runtime.CodeUpstreamTLS, "not one to trust"},
 	} {
 		_, _, _, err := c.dialer.Dial(t.Context(), c.authority, false, true)
 		if e := runtime.AsError(err); e.Code != c.code || !strings.Contains(e.Msg, c.says) {

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"strings"
 )
@@ -129,14 +128,6 @@ func ConnectionReset(err error) bool { return errors.Is(err, connectionReset) }
 // ConnectionRefused reports whether an error means that nobody listens where a connection
 // was asked for.
 func ConnectionRefused(err error) bool { return errors.Is(err, connectionRefused) }
-
-// BrokenOff reports whether a connection ended in a handshake, of which neither side had said
-// that it fails: that tells nothing of who is there. An alert of TLS is a [net.OpError] too, of
-// another Op.
-func BrokenOff(err error) bool {
-	var of *net.OpError
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &of) && (of.Op == "read" || of.Op == "write")
-}
 
 // Environment returns the variables of a process, NAME=value, by the names under which
 // they are looked for. On Windows, where case does not tell names apart, all are

@@ -23,7 +23,7 @@ func (d *Denied) Error() string {
 // the proxy said but its status.
 type ProxyError struct {
 	Status int   // what the proxy answered; 0: nothing
-	TLS    bool  // it could not prove who it is, or speak TLS; the end of the connection is neither
+	TLS    bool  // it could not prove who it is, or speak TLS; a reset is neither
 	Err    error // without a Status
 }
 

@@ -146,7 +146,8 @@ func (v *via) open(ctx context.Context, conn net.Conn, authority string) (_ net.
 	if v.tls != nil {
 		secured := tls.Client(conn, v.tls)
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, &ProxyError{TLS: !system.BrokenOff(err), Err: timely(ctx, err)}
+			// A reset says nothing of who is there; one that speaks no TLS may simply end.
+			return nil, &ProxyError{TLS: !system.ConnectionReset(err), Err: timely(ctx, err)}
 		}
 		conn = secured
 	}

@@ -71,7 +71,7 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case errors.As(err, &network) && network.Timeout():
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
 		e.Hint = "try again, or raise upstream.header_timeout"
-	case errors.As(err, &trust) && system.BrokenOff(trust.error):
+	case errors.As(err, &trust) && brokenOff(trust.error):
 		e.Msg = fmt.Sprintf("%s ended the connection in the middle of the TLS handshake", host)
 		e.Hint = "try again; where it always does, a firewall on the way may refuse the name"
 	case errors.As(err, &trust):
@@ -89,6 +89,11 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Err = fmt.Errorf("%w: %w", runtime.ErrNotSent, e.Err)
 	}
 	return e
+}
+
+// brokenOff reports whether a handshake ended without an alert, which says nothing of who is there.
+func brokenOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || system.ConnectionReset(err)
 }
 
 // deaf reports whether the upstream took nothing of the request for too long, also by what
