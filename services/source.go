@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,25 +77,13 @@ func (s *source) done() error {
 			p.Field = fieldAt(s.root, p.Line, p.Column)
 		}
 		if !quoted {
-			p.Excerpt = ""
+			p.Excerpt, p.Msg = "", valueNamed().ReplaceAllString(p.Msg, "$1")
 		}
 	}
 	if s.untold > 0 {
 		s.problems = append(s.problems, Problem{File: s.file, Line: len(s.split()) + 1, Column: 1, Msg: fmt.Sprintf("and %d more problems", s.untold)})
 	}
 	return s.problems.orNil()
-}
-
-// quoted reports whether lines of the file are shown. One of a pull request may be a link to a
-// key of whoever checks it, and what is said of it stands in a log that the stranger reads.
-func (s *source) quoted() bool {
-	if s.root != nil {
-		return s.root.Kind != yaml.ScalarNode
-	}
-	return slices.ContainsFunc(s.split(), func(line string) bool {
-		key, _, is := strings.Cut(line, ":")
-		return is && slices.Contains(serviceFields(), strings.Trim(key, `{"' `))
-	})
 }
 
 // bad notes a problem at a node.
@@ -145,8 +132,7 @@ func (s *source) read(data []byte) *yaml.Node {
 		s.notUTF8()
 		return nil
 	}
-	s.root = s.document(data)
-	return s.root
+	return s.document(data)
 }
 
 // document reads what only the YAML library can read.
@@ -171,8 +157,9 @@ func (s *source) document(data []byte) *yaml.Node {
 		s.add(0, 0, "start with name:, version:, base_url: and actions:", "the file is empty")
 		return nil
 	}
-	s.inspect(doc.Content[0])
-	return doc.Content[0]
+	s.root = doc.Content[0]
+	s.inspect(s.root)
+	return s.root
 }
 
 // decode reads one document. The parser has panicked on hostile input before;
