@@ -67,6 +67,7 @@ type rig struct {
 	t      *testing.T
 	server *Server
 	addr   string
+	reach  func() (net.Conn, error)
 	stages *stages
 	roots  *x509.CertPool
 }
@@ -76,6 +77,15 @@ func always() bool { return true }
 
 // newRig starts a proxy. change may edit the options before New.
 func newRig(t *testing.T, change func(*Options, *stages)) *rig {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRigOn(t, ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, change)
+}
+
+func newRigOn(t *testing.T, ln net.Listener, reach func() (net.Conn, error), change func(*Options, *stages)) *rig {
 	t.Helper()
 	st := &stages{
 		upstreams: map[string]string{},
@@ -109,10 +119,6 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
 	t.Cleanup(func() {
@@ -124,7 +130,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 		}
 	})
 	runtimetest.Eventually(t, "the proxy serves", func() bool { return server.Addr() != nil }) // a test may be over before
-	return &rig{t: t, server: server, addr: ln.Addr().String(), stages: st, roots: ca.roots}
+	return &rig{t: t, server: server, addr: ln.Addr().String(), reach: reach, stages: st, roots: ca.roots}
 }
 
 // upstream puts a server at authority that gives every connection to serve, and
@@ -186,7 +192,7 @@ func answering(answer string) func(net.Conn, *bufio.Reader) {
 // dial opens a connection to the proxy.
 func (r *rig) dial() *client {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.addr)
+	c, err := r.reach()
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	framing "golang.org/x/net/http2"
@@ -16,46 +17,61 @@ import (
 // A client that may listen before it is answered has as long as it is there: one that does not
 // answer a PING has the idle time, as a body of any other call has.
 func TestWhoListensBeforeTheAnswerIsNotLate(t *testing.T) {
-	ended, reading := map[string]chan error{"/call": make(chan error, 1), "/gone": make(chan error, 1), "/other": make(chan error, 2)}, make(chan struct{}, 1)
-	handler := func(st *http2.Stream) {
-		if st.Head.Path != "/other" {
-			st.Listens()
-		}
-		reading <- struct{}{}
-		_, err := st.Read(make([]byte, 1))
-		ended[st.Head.Path] <- err
-	}
-	short := func(o *http2.Options) { o.IdleTimeout = 500 * time.Millisecond }
-	there, gone := newRig(t, handler, short).client(), newRig(t, handler, short).client()
-	call := there.open(false, "/call")
-	<-reading
-	gone.open(false, "/gone") // who reads nothing answers nothing
-	<-reading
-	heard := make(chan error, 1)
-	go func() {
-		heard <- there.until(func(f framing.Frame) bool {
-			if ping, ok := f.(*framing.PingFrame); ok && !ping.IsAck() {
-				_ = there.WritePing(true, ping.Data)
+	synctest.Test(t, func(t *testing.T) {
+		ended, reading := map[string]chan error{"/call": make(chan error, 1), "/gone": make(chan error, 1), "/other": make(chan error, 2)}, make(chan struct{}, 1)
+		handler := func(st *http2.Stream) {
+			if st.Head.Path != "/other" {
+				st.Listens()
 			}
-			reset, ok := f.(*framing.RSTStreamFrame)
-			return ok && reset.StreamID == call
-		})
-	}()
-	for range 3 {
-		there.open(false, "/other")
-		<-reading
-		if err := <-ended["/other"]; !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("any other ended with %v", err)
+			reading <- struct{}{}
+			_, err := st.Read(make([]byte, 1))
+			ended[st.Head.Path] <- err
 		}
-	}
-	if err := <-ended["/gone"]; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("who is gone ended with %v", err)
-	}
-	_ = there.WriteData(call, false, []byte("x"))
-	if err := <-ended["/call"]; err != nil {
-		t.Errorf("who listens ended with %v", err)
-	}
-	if err := <-heard; err != nil {
-		t.Error(err)
+		short := func(o *http2.Options) { o.IdleTimeout = 500 * time.Millisecond }
+		there, gone := newBareRig(t, handler, short).client(), newBareRig(t, handler, short).client()
+		call := there.open(false, "/call")
+		<-reading
+		gone.open(false, "/gone")
+		<-reading
+		go func() { _ = gone.until(func(framing.Frame) bool { return false }) }() // reads all and answers nothing
+		heard := make(chan error, 1)
+		go func() {
+			heard <- there.until(func(f framing.Frame) bool {
+				if ping, ok := f.(*framing.PingFrame); ok && !ping.IsAck() {
+					_ = there.WritePing(true, ping.Data)
+				}
+				reset, ok := f.(*framing.RSTStreamFrame)
+				return ok && reset.StreamID == call
+			})
+		}()
+		for range 3 {
+			there.open(false, "/other")
+			<-reading
+			if err := soon(t, ended["/other"]); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("any other ended with %v", err)
+			}
+		}
+		if err := soon(t, ended["/gone"]); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("who is gone ended with %v", err)
+		}
+		_ = there.WriteData(call, false, []byte("x"))
+		if err := soon(t, ended["/call"]); err != nil {
+			t.Errorf("who listens ended with %v", err)
+		}
+		if err := soon(t, heard); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// soon returns what comes of ended in the time that anything may take.
+func soon(t *testing.T, ended <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+		return nil
 	}
 }
