@@ -3,7 +3,6 @@ package classifier
 import (
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // An argument is astray where the request has it in another place than the service:
@@ -127,9 +126,9 @@ func (p *reading) strayInBody(b *Body) {
 			}
 		}
 	}
+	look := look{args: p.body, left: mostLooked}
 	for i := range p.body {
-		arg := &p.body[i]
-		if b.form == nil && elsewhere(b.json, arg.tokens, p.inBody) || len(arg.tokens) == 1 && respelled(b.form, arg.tokens[0], p.inBody) {
+		if arg := &p.body[i]; look.elsewhere(b, arg.tokens) {
 			p.astray = append(p.astray, arg.Name)
 		}
 	}
@@ -149,57 +148,6 @@ func (p *reading) strayInBody(b *Body) {
 			}
 		}
 	}
-}
-
-// elsewhere reports whether a document has what a pointer leads to in another spelling, or in the
-// elements of a list where there is an object to the service. Names of known are others'. Those that
-// differ in the case of ASCII alone are refused.
-func elsewhere(value any, tokens []string, known map[string]bool) bool {
-	if len(tokens) == 0 {
-		return false
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		return respelled(v, tokens[0], known) || elsewhere(v[tokens[0]], tokens[1:], nil)
-	case []any:
-		if at, ok := arrayIndex(tokens[0], len(v)); ok {
-			return elsewhere(v[at], tokens[1:], nil)
-		}
-		return !isDigits(tokens[0]) && slices.ContainsFunc(v, func(element any) bool { return has(element, tokens[0]) })
-	}
-	return false
-}
-
-// has reports whether a value is an object with a member of that name, or a list with one.
-func has(value any, name string) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		_, found := v[name]
-		return found || respelled(v, name, nil)
-	case []any:
-		return slices.ContainsFunc(v, func(element any) bool { return has(element, name) })
-	}
-	return false
-}
-
-// respelled reports whether a member or field is, to some reader, the one of that name.
-func respelled[V any](members map[string]V, as string, known map[string]bool) bool {
-	for name := range members {
-		if name != as && !known[name] && (cutTo(name, as) || otherCase(name, as)) {
-			return true
-		}
-	}
-	return false
-}
-
-// otherCase reports whether names differ in the case of letters as Java's equalsIgnoreCase has
-// it, for which the dotless and the dotted i of Turkish are an i.
-func otherCase(name, as string) bool {
-	if isASCII(name) && isASCII(as) {
-		return false
-	}
-	turn := func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
-	return strings.Map(turn, name) == strings.Map(turn, as)
 }
 
 func (p *reading) strayField(key string) {
