@@ -1,7 +1,6 @@
 package wrap_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -56,41 +55,4 @@ func TestAMoveBetweenKeyServicesThatIsCutShort(t *testing.T) {
 	}
 	settle(to, second) // the database has changed
 	ok(keys(to, second))
-}
-
-// A move to one key service that was cut short and given up, with the key in a file or a
-// keyring, left a file that another service cannot open: it blocks no move to that one. While
-// a service does not work it stays, and so does one that nobody can read.
-func TestAMoveThatWasGivenUpBlocksNoOther(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "master.wrapped")
-	if _, err := (wrap.Service{Path: path, Cipher: startTransit(t).client(t, nil)}).Next(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	left := func() string {
-		text, err := os.ReadFile(path + ".next")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	was := left()
-	_, err := wrap.Service{Path: path, Cipher: command("fails")}.Next(t.Context())
-	refusedAs(t, err, runtime.ReasonKeyUnavailable)
-	if left() != was {
-		t.Error("a service that does not work took away what another one had kept")
-	}
-	to := wrap.Service{Path: path, Cipher: command("good")}
-	key, err := to.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := to.Next(t.Context()); err != nil || !again.Same(key) {
-		t.Errorf("the key that shall follow is another one when it is asked for again: %v", err)
-	}
-	if err := to.Settle(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if keys, err := to.Keys(t.Context()); err != nil || len(keys) != 1 || !keys[0].Same(key) {
-		t.Errorf("%d keys, %v", len(keys), err)
-	}
 }

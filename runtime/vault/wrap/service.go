@@ -48,15 +48,6 @@ func (s Service) Keys(ctx context.Context) (keys []vault.MasterKey, missed error
 }
 
 func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error) {
-	wrapped, err := s.read(path)
-	if err != nil {
-		return vault.MasterKey{}, err
-	}
-	return s.unwrap(ctx, wrapped)
-}
-
-// read is the content of a file with a wrapped key; [fs.ErrNotExist] for none.
-func (s Service) read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxWrapped) {
 		err = errors.New("it is not a small regular file")
@@ -65,13 +56,12 @@ func (s Service) read(path string) ([]byte, error) {
 	if err == nil {
 		wrapped, err = os.ReadFile(path)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = keyFault(path, "cannot be read", "check its owner and mode", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return vault.MasterKey{}, err
 	}
-	return wrapped, err
-}
-
-func (s Service) unwrap(ctx context.Context, wrapped []byte) (vault.MasterKey, error) {
+	if err != nil {
+		return vault.MasterKey{}, keyFault(path, "cannot be read", "check its owner and mode", err)
+	}
 	text, err := s.Cipher.Unwrap(ctx, wrapped)
 	if err != nil {
 		return vault.MasterKey{}, err
@@ -80,49 +70,27 @@ func (s Service) unwrap(ctx context.Context, wrapped []byte) (vault.MasterKey, e
 }
 
 // Next implements [vault.KeyWrapper]. A key counts only once the service has
-// shown that it opens it again. Then a file that it cannot open is another service's, of a move
-// that was cut short and given up: the key in force is open, and its own place has it.
+// shown that it opens it again.
 func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
-	path := s.Path + nextSuffix
-	wrapped, err := s.read(path)
-	there := err == nil
-	switch {
-	case there:
-		if key, err := s.unwrap(ctx, wrapped); err == nil {
-			return key, nil
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return vault.MasterKey{}, err
+	if key, err := s.load(ctx, s.Path+nextSuffix); !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
 	key := vault.RandomMasterKey()
-	if wrapped, err = s.wrap(ctx, key); err != nil {
-		return vault.MasterKey{}, err
-	}
-	if there {
-		err = replace(path, wrapped)
-	} else {
-		err = vault.WriteOnce(path, wrapped)
-	}
-	if err != nil {
-		return vault.MasterKey{}, keyFault(path, "cannot be made", "check that the folder is there and is yours", err)
-	}
-	return key, nil
-}
-
-// wrap has the service wrap a key, and open it again.
-func (s Service) wrap(ctx context.Context, key vault.MasterKey) ([]byte, error) {
 	wrapped, err := s.Cipher.Wrap(ctx, key.Text())
 	if err != nil {
-		return nil, err
+		return vault.MasterKey{}, err
 	}
 	back, err := s.Cipher.Unwrap(ctx, wrapped)
 	if err != nil {
-		return nil, err
+		return vault.MasterKey{}, err
 	}
 	if !back.Equal(key.Text()) {
-		return nil, unavailable("try it by hand: what wrap prints, unwrap must turn back", "the key service does not give back the key that it wrapped")
+		return vault.MasterKey{}, unavailable("try it by hand: what wrap prints, unwrap must turn back", "the key service does not give back the key that it wrapped")
 	}
-	return wrapped, nil
+	if err := vault.WriteOnce(s.Path+nextSuffix, wrapped); err != nil {
+		return vault.MasterKey{}, keyFault(s.Path+nextSuffix, "cannot be made", "check that the folder is there and is yours", err)
+	}
+	return key, nil
 }
 
 // Settle implements [vault.KeyWrapper]. A file that the service cannot open goes as any other
