@@ -16,8 +16,8 @@ import (
 
 // What a machine that stopped has left of the last group. A disk keeps any part of what no
 // sync has confirmed: blanks stand for the rest where there was room, else nothing does, which
-// is bytes of zero. All from there on goes, or the slot could not be written to, and a trail
-// that nobody changed would not verify.
+// is bytes of zero. With room, which says that nobody has closed the segment, all from there on
+// goes; without, what no whole record follows, or the slot could not be written to.
 
 // lastSound finds the last whole line and where it ends. Where a group was being written
 // that is one before it, and what is left of the group is cut off.
@@ -26,22 +26,18 @@ func (l *Ledger) lastSound() (line []byte, end int64, err error) {
 	if err != nil || end == 0 {
 		return line, end, err
 	}
+	var sound int64
 	unclosed, err := l.unclosed(end)
-	if err != nil {
-		return nil, 0, err
-	}
-	sound, err := l.holeBegin(0, end)
-	if err != nil || !unclosed && sound == end { // as it is nearly always
-		return line, end, err
-	}
-	signed, err := l.signed(end)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case unclosed:
-		sound, err = soundEnd(l.file, signed, end)
+		var signed floor
+		if signed, err = l.signed(end); err == nil {
+			sound, err = soundEnd(l.file, signed, end)
+		}
 	default:
-		sound, err = l.holeBegin(signed.end, end)
+		sound, err = l.lostEnd(end)
 	}
 	if err != nil || sound == end {
 		return line, end, err
@@ -64,28 +60,32 @@ func (l *Ledger) unclosed(end int64) (bool, error) {
 	return last[0] == segment.Room || last[0] == 0, err
 }
 
-// holeBegin returns where the first line begins, after from and not long before end, that
-// misses what the disk did not keep, of a segment without room; end where there is none. No
-// other sign is taken there for a group that was being written: the segment may have been
+// lostEnd returns where the last record ends of a segment without room, if what follows it misses
+// what the disk did not keep; end where it does not. Nothing is cut off that a whole record stands
+// behind, and no other sign is taken for a group that was being written: the segment may have been
 // closed, and then changed by somebody.
-func (l *Ledger) holeBegin(from, end int64) (int64, error) {
-	for window := int64(holeWindow); ; window *= 4 {
-		begin := max(from, (end-window)/sector*sector)
-		chunk := make([]byte, end-begin)
-		if _, err := l.file.ReadAt(chunk, begin); err != nil && !errors.Is(err, io.EOF) {
+func (l *Ledger) lostEnd(end int64) (int64, error) {
+	lost := false
+	for lines := segment.NewBackward(l.file, end); lines.Start > end-maxGroup; {
+		line, err := lines.Next()
+		if errors.Is(err, io.EOF) || errors.Is(err, segment.ErrLong) {
+			return end, nil
+		}
+		if err != nil {
 			return 0, err
 		}
-		hole := unkept(chunk, begin)
-		if hole < 0 {
+		_, odd := segment.ParseLink(line)
+		holed := unkept(line, lines.Start) >= 0
+		if odd != nil || holed {
+			lost = lost || holed
+			continue
+		}
+		if !lost { // as it is nearly always
 			return end, nil
 		}
-		if line := bytes.LastIndexByte(chunk[:hole], '\n'); line >= 0 || begin == from {
-			return begin + int64(line) + 1, nil
-		}
-		if window >= maxGroup { // it is none of one group
-			return end, nil
-		}
+		return lines.Start + int64(len(line)) + 1, nil
 	}
+	return end, nil
 }
 
 // unkept returns where in a chunk that begins at an offset, a line's or a sector's, the first
@@ -111,10 +111,6 @@ const unkeptLeast = 16
 
 // sector is the least that a disk keeps or does not, in bytes.
 const sector = 512
-
-// holeWindow is how much of an end is looked through at every start, in bytes: more than
-// is written without room and without a sync.
-const holeWindow = 256 << 10
 
 // floor is where the newest record ends that a checkpoint names, and its hash; zero where
 // none is known. It was on the disk, with all before it: none of that is of a group that was
