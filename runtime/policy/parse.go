@@ -83,8 +83,10 @@ func (p *parser) read(data []byte) *yaml.Node {
 // policy: in a pull request it may be a link to a key of whoever checks it, and the stranger
 // reads what is said of it.
 func begins(line string) bool {
+	fields := []string{"version", "defaults", "rules", "mode", "tests"}
 	key, _, is := strings.Cut(line, ":")
-	return strings.HasPrefix(line, "- ") || is && slices.Contains([]string{"version", "defaults", "rules", "mode", "tests"}, strings.Trim(key, `{"' `))
+	key = strings.Trim(key, `{"' `)
+	return strings.HasPrefix(line, "- ") || is && (slices.Contains(fields, key) || closest(key, fields) != "") // a misspelt one too
 }
 
 // emptyDocument reports whether nothing was written: no value, not even null.
