@@ -228,7 +228,7 @@ func (d *definition) route(r *classifier.Route) {
 		a := &r.Args[i]
 		d.text(a.Name, string(a.In), a.Key, a.Type)
 		d.pattern(a.Pattern)
-		if a.Group > 0 { // what it is not stays as it was
+		if a.Group > 0 { // an argument that is alone in its text is written as before
 			d.text("group")
 			d.number(a.Group)
 		}

@@ -39,6 +39,9 @@ func (f *signInFlags) given() bool {
 
 // key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
 func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
+	if s != nil && !s.Machine && !f.token && file != "" && f.given() {
+		return runtime.Secret{}, false, usage("kimbap link "+runtime.Quote(name)+" --file "+runtime.Quote(file), "--file is a grant or a token that you have, and the other flags are for a sign-in: give one of them")
+	}
 	inHand := f.client == "" && f.id == "" && (file != "" || !c.inTTY && !f.given())
 	if s == nil || f.token || inHand && !s.Machine {
 		secret, err = c.keyInHand(ctx, a, s, name, file, f)

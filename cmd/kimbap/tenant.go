@@ -112,7 +112,7 @@ is needed.`,
 				return c.show(gone, func() {
 					fmt.Fprintf(c.out, "removed tenant %s: %s\n", gone.Name, whatGoes(&gone))
 					for _, name := range gone.Grants {
-						c.sayReturned(app.GrantAlive, name)
+						c.say("the grant of %s is forgotten here, and could not be given back: take it away in your account at the provider (the token of a client without a person ends there by itself)", name)
 					}
 					if gone.Folder != "" {
 						c.say("its rules are in %s; remove them when nobody needs them", gone.Folder)

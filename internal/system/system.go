@@ -125,6 +125,10 @@ func NoSuchSockets(err error) bool { return errors.Is(err, noSuchSockets) }
 // broke a connection off.
 func ConnectionReset(err error) bool { return errors.Is(err, connectionReset) }
 
+// ConnectionLost reports whether an error means that the other end answered nothing for so long
+// that the system took the connection for gone.
+func ConnectionLost(err error) bool { return errors.Is(err, connectionLost) }
+
 // ConnectionRefused reports whether an error means that nobody listens where a connection
 // was asked for.
 func ConnectionRefused(err error) bool { return errors.Is(err, connectionRefused) }

@@ -23,6 +23,7 @@ const (
 	addressTaken      = syscall.EADDRINUSE
 	noSuchSockets     = syscall.EAFNOSUPPORT
 	connectionReset   = syscall.ECONNRESET
+	connectionLost    = syscall.ETIMEDOUT
 	connectionRefused = syscall.ECONNREFUSED
 )
 

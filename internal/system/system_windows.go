@@ -37,6 +37,7 @@ const (
 	addressTaken      = windows.WSAEADDRINUSE
 	noSuchSockets     = windows.WSAEAFNOSUPPORT
 	connectionReset   = windows.WSAECONNRESET
+	connectionLost    = windows.WSAETIMEDOUT
 	connectionRefused = windows.WSAECONNREFUSED
 )
 

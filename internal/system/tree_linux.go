@@ -13,8 +13,13 @@ import (
 // that it starts nothing more, and its children's numbers stay theirs. A group of processes
 // would do that too, and take the terminal from a child that asks there.
 func EndTree(p *os.Process) error {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return p.Kill() // what shows there are numbers of elsewhere: a namespace without a /proc of its own
+	}
 	tree := map[int]bool{p.Pid: true}
-	_ = p.Signal(syscall.SIGSTOP)
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err // it has ended, and its number may be another's
+	}
 	for grown := true; grown; {
 		grown = false
 		for child, parent := range parents() {
@@ -24,9 +29,10 @@ func EndTree(p *os.Process) error {
 			}
 		}
 	}
-	delete(tree, p.Pid)
-	for child := range tree {
-		_ = syscall.Kill(child, syscall.SIGKILL)
+	for child, parent := range parents() { // as it is now that nothing in it moves
+		if child != p.Pid && tree[child] && tree[parent] {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
 	}
 	return p.Kill()
 }

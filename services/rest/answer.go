@@ -175,6 +175,7 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 	var out, in atomic.Int64
 	var goodbye atomic.Int64 // what had come when the caller ended its way
 	goodbye.Store(-1)
+	var refused atomic.Pointer[runtime.Error] // what was not passed on
 	pump := func(dst io.Writer, src io.Reader, n *atomic.Int64) {
 		defer func() { ended <- struct{}{} }()
 		var err error
@@ -182,6 +183,9 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 			err = x.passMasked(dst, src, of, n)
 		} else {
 			err = x.pass(dst, src, n)
+		}
+		if named := (*runtime.Error)(nil); errors.As(err, &named) {
+			refused.Store(named)
 		}
 		if err == nil && src == io.Reader(caller) {
 			goodbye.Store(in.Load())
@@ -202,6 +206,9 @@ func (x *exchange) splice(ctx context.Context, caller net.Conn, upstream io.Read
 	x.sent.read += out.Load()
 	x.sent.mu.Unlock()
 	x.result.BytesIn = in.Load()
+	if e := refused.Load(); e != nil {
+		return e
+	}
 	if ctx.Err() != nil && goodbye.Load() != in.Load() {
 		return x.failure(ctx, ctx, ctx.Err())
 	}

@@ -4,6 +4,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // clocked reads a body of net/http's and ends the exchange when nothing comes for the idle time,
@@ -85,6 +87,8 @@ func (x *exchange) soon() (ended func()) {
 	var mu sync.Mutex
 	over := false
 	late := time.AfterFunc(shortly, func() {
+		var err error
+		defer runtime.Contain(&err) // the read goes on, and meets what is wrong
 		mu.Lock()
 		defer mu.Unlock()
 		if !over {

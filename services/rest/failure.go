@@ -62,15 +62,8 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 	case deaf(err):
 		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s took nothing more of the request for too long", host)
 		e.Hint = "try again if the action may be repeated, or raise upstream.idle_timeout"
-	case errors.As(err, &name) && name.Timeout():
-		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("the name %s could not be resolved in time", host)
-		e.Hint = "try again, or check the network and its resolver"
-	case errors.As(err, &network) && network.Timeout() && (x.result.Address == "" || errors.As(err, &trust)):
-		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s could not be reached in time", host)
-		e.Hint = "try again, or raise upstream.dial_timeout"
 	case errors.As(err, &network) && network.Timeout():
-		e.Code, e.Reason, e.Msg = runtime.CodeTimeout, "", fmt.Sprintf("%s did not answer in time", host)
-		e.Hint = "try again, or raise upstream.header_timeout"
+		x.late(e, err, host)
 	case errors.As(err, &trust) && brokenOff(trust.error):
 		e.Msg = fmt.Sprintf("%s ended the connection in the middle of the TLS handshake", host)
 		e.Hint = "try again; where it always does, a firewall on the way may refuse the name"
@@ -89,6 +82,22 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Err = fmt.Errorf("%w: %w", runtime.ErrNotSent, e.Err)
 	}
 	return e
+}
+
+// late explains a time that was over, by what was waited for.
+func (x *exchange) late(e *runtime.Error, err error, host string) {
+	e.Code, e.Reason = runtime.CodeTimeout, ""
+	switch {
+	case errors.As(err, new(*net.DNSError)):
+		e.Msg, e.Hint = fmt.Sprintf("the name %s could not be resolved in time", host), "try again, or check the network and its resolver"
+	case x.result.Address == "" || errors.As(err, new(tlsFailure)):
+		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached in time", host), "try again, or raise upstream.dial_timeout"
+	case system.ConnectionLost(err): // the kernel asked, and nobody was there
+		e.Code, e.Reason = runtime.CodeUpstream, runtime.ReasonUpstreamUnavailable
+		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached any more while its answer was waited for", host), "try again if the action may be repeated"
+	default:
+		e.Msg, e.Hint = fmt.Sprintf("%s did not answer in time", host), "try again, or raise upstream.header_timeout"
+	}
 }
 
 // brokenOff reports whether a handshake ended without an alert, which says nothing of who is there.

@@ -172,6 +172,13 @@ func begun(err error) error {
 	}
 }
 
+// Hurry implements [runtime.Holding].
+func (p *patient) Hurry() {
+	if h, ok := p.Responder.(runtime.Holding); ok {
+		h.Hurry()
+	}
+}
+
 // errEnough ends an answer that nobody gets.
 var errEnough = errors.New("enough of an answer that is not passed on")
 

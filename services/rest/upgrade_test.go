@@ -245,6 +245,7 @@ func TestACredentialInAFrameIsOverwritten(t *testing.T) {
 		comes, leaves []string // one frame after the other
 		unscanned     bool
 		refused       bool
+		broken        bool // off at the last frame
 	}{
 		{name: "text, and the first letters of one at the end of a frame",
 			comes:  []string{frame(0x81, "you sent "+canary+"."), frame(0x81, "it began "+canary[:5]), frame(0x82, canary), frame(0x89, "")},
@@ -257,6 +258,8 @@ func TestACredentialInAFrameIsOverwritten(t *testing.T) {
 		{name: "an extension, strict", head: "Sec-WebSocket-Extensions: permessage-deflate\r\n", strict: true, unscanned: true, refused: true},
 		{name: "an extension that was not agreed", unscanned: true,
 			comes: []string{frame(0xc1, "packed")}, leaves: []string{frame(0xc1, "packed")}},
+		{name: "an extension that was not agreed, strict", strict: true, unscanned: true, broken: true,
+			comes: []string{frame(0x81, "plain"), frame(0xc1, "packed")}, leaves: []string{frame(0x81, "plain"), ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,13 +316,16 @@ func TestACredentialInAFrameIsOverwritten(t *testing.T) {
 				if _, err := io.ReadFull(near, got); err != nil || string(got) != c.leaves[i] {
 					t.Fatalf("frame %d: %q %v", i, got, err)
 				}
-				if c.comes[i] != c.leaves[i] {
+				if c.comes[i] != c.leaves[i] && !c.broken {
 					hits++
 				}
 			}
 			over()
 			_ = near.Close()
 			got := <-done
+			if (runtime.AsError(got.err) != nil && runtime.AsError(got.err).Reason == runtime.ReasonScrubImpossible) != c.broken {
+				t.Errorf("ended with %v", got.err)
+			}
 			if got.result.Scrubbed != hits || got.result.Unscanned != c.unscanned {
 				t.Errorf("%+v", got)
 			}

@@ -91,7 +91,10 @@ func (x *exchange) unsearched(protocol string) error {
 		return nil
 	}
 	e := x.unscannable("what follows an upgrade to " + protocol)
-	e.Hint = "have the client offer no extension of WebSocket (permessage-deflate), or set upstream.scrub to best_effort in config.yaml"
+	e.Hint = "set upstream.scrub to best_effort in config.yaml, which lets such an upgrade pass unsearched"
+	if strings.EqualFold(protocol, "websocket") {
+		e.Hint = "have the client offer no extension of WebSocket (permessage-deflate), or set upstream.scrub to best_effort in config.yaml"
+	}
 	return e
 }
 

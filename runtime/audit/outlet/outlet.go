@@ -208,7 +208,7 @@ func (o *Outlet) drain(ctx context.Context) {
 		case err == nil:
 			o.take(len(batch), 0)
 			pause = outletPause
-			pace.took(len(batch), o.waiting() > o.limit/8)
+			pace.took(len(batch), o.pressed())
 			continue
 		case errors.As(err, &refused) && refused.Fewer && len(batch) > 1:
 			pace.refused(len(batch))
@@ -246,6 +246,13 @@ func (o *Outlet) batch(most int) (slot string, lines [][]byte) {
 		slot, lines = q.slot, append(lines, q.line)
 	}
 	return slot, lines
+}
+
+// pressed reports that an eighth of the room for what waits is full.
+func (o *Outlet) pressed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue) > o.limit/8 || o.bytes > outletBytes/8
 }
 
 func (o *Outlet) waiting() int {
