@@ -26,6 +26,7 @@ type Options struct {
 	TLS       func(c *tls.Config) // last changes to the server's side; may be nil
 	H2        func(c net.Conn)    // serves connections that choose HTTP/2, which is offered then; may be nil
 	H1        func(c net.Conn)    // serves all others, instead of the paths; of TLS it gets the *tls.Conn; may be nil
+	Listener  net.Listener        // where connections come from; nil: loopback
 }
 
 // Behave answers one request. It returns false when the connection is to be
@@ -52,16 +53,19 @@ type Upstream struct {
 	wait     sync.WaitGroup
 }
 
-// New starts an upstream on loopback and stops it at the end of the test.
+// New starts an upstream and stops it at the end of the test.
 func New(t testing.TB, o Options) *Upstream {
 	t.Helper()
 	u := &Upstream{o: o, conns: map[net.Conn]struct{}{}, seen: map[string]int{}, changed: make(chan struct{})}
 	if err := u.certify(); err != nil {
 		t.Fatalf("servicestest: %v", err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("servicestest: %v", err)
+	ln := o.Listener
+	if ln == nil {
+		var err error
+		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatalf("servicestest: %v", err)
+		}
 	}
 	u.Authority, u.listener = ln.Addr().String(), ln
 	u.wait.Add(1)
