@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,10 @@ func TestACallMayListenBeforeItIsAnswered(t *testing.T) {
 			}
 		})
 		c := r.rawH2("api.good.test:443")
+		var writes sync.Mutex // a Framer has one writer
 		open := func(kind string) uint32 {
+			writes.Lock()
+			defer writes.Unlock()
 			return c.Open(false, ":method POST", ":scheme https", ":authority api.good.test", ":path /open", "content-type "+kind)
 		}
 		call := open("application/grpc")
@@ -44,7 +48,9 @@ func TestACallMayListenBeforeItIsAnswered(t *testing.T) {
 					return
 				}
 				if ping, ok := frame.(*http2.PingFrame); ok && !ping.IsAck() {
+					writes.Lock()
 					_ = c.WritePing(true, ping.Data)
+					writes.Unlock()
 				}
 			}
 		}()
@@ -55,7 +61,9 @@ func TestACallMayListenBeforeItIsAnswered(t *testing.T) {
 				t.Errorf("another body ended with %v", err)
 			}
 		}
+		writes.Lock()
 		_ = c.WriteData(call, false, []byte("x"))
+		writes.Unlock()
 		if err := soon(t, ended["application/grpc"]); err != nil {
 			t.Errorf("the call ended with %v", err)
 		}

@@ -5,6 +5,7 @@ package http2_test
 import (
 	"errors"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,18 +35,23 @@ func TestWhoListensBeforeTheAnswerIsNotLate(t *testing.T) {
 		gone.open(false, "/gone")
 		<-reading
 		go func() { _ = gone.until(func(framing.Frame) bool { return false }) }() // reads all and answers nothing
+		var writes sync.Mutex                                                     // a Framer has one writer
 		heard := make(chan error, 1)
 		go func() {
 			heard <- there.until(func(f framing.Frame) bool {
 				if ping, ok := f.(*framing.PingFrame); ok && !ping.IsAck() {
+					writes.Lock()
 					_ = there.WritePing(true, ping.Data)
+					writes.Unlock()
 				}
 				reset, ok := f.(*framing.RSTStreamFrame)
 				return ok && reset.StreamID == call
 			})
 		}()
 		for range 3 {
+			writes.Lock()
 			there.open(false, "/other")
+			writes.Unlock()
 			<-reading
 			if err := soon(t, ended["/other"]); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("any other ended with %v", err)
@@ -54,7 +60,9 @@ func TestWhoListensBeforeTheAnswerIsNotLate(t *testing.T) {
 		if err := soon(t, ended["/gone"]); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("who is gone ended with %v", err)
 		}
+		writes.Lock()
 		_ = there.WriteData(call, false, []byte("x"))
+		writes.Unlock()
 		if err := soon(t, ended["/call"]); err != nil {
 			t.Errorf("who listens ended with %v", err)
 		}
