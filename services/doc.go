@@ -4,7 +4,7 @@
 // A file becomes a [Service] in one pass ([Parse]):
 //
 //	bytes → source.go     one YAML tree without aliases, tags and duplicates, which could hide things;
-//	                      object.go: the fields of its mappings
+//	                      object.go: the fields of its mappings; quoted.go: whether messages show its lines
 //	      → service.go    names, version, advice; origin.go: base_url and hosts → authorities
 //	      → auth.go       where the credential goes
 //	      → action.go     per action: method (method.go), path, risk; arg.go: the schema of its arguments;
