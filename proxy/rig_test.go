@@ -67,7 +67,7 @@ type rig struct {
 	t      *testing.T
 	server *Server
 	addr   string
-	reach  func() (net.Conn, error)
+	reach  func() (net.Conn, error) // nil: by addr
 	stages *stages
 	roots  *x509.CertPool
 }
@@ -82,7 +82,7 @@ func newRig(t *testing.T, change func(*Options, *stages)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newRigOn(t, ln, func() (net.Conn, error) { return net.Dial("tcp", ln.Addr().String()) }, change)
+	return newRigOn(t, ln, nil, change)
 }
 
 func newRigOn(t *testing.T, ln net.Listener, reach func() (net.Conn, error), change func(*Options, *stages)) *rig {
@@ -192,7 +192,11 @@ func answering(answer string) func(net.Conn, *bufio.Reader) {
 // dial opens a connection to the proxy.
 func (r *rig) dial() *client {
 	r.t.Helper()
-	c, err := r.reach()
+	reach := r.reach
+	if reach == nil {
+		reach = func() (net.Conn, error) { return net.Dial("tcp", r.addr) } // which a test may have changed
+	}
+	c, err := reach()
 	if err != nil {
 		r.t.Fatal(err)
 	}
