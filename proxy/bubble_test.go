@@ -2,19 +2,20 @@ package proxy
 
 import (
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 )
 
 // newBubbledRig is a rig without sockets, for a bubble of testing/synctest: its clock goes on
 // only when all wait, however busy the machine is. What is written waits until it is read.
 func newBubbledRig(t *testing.T, change func(*Options, *stages)) *rig {
 	t.Helper()
-	ln := &pipes{came: make(chan net.Conn), closed: make(chan struct{})}
-	return newRigOn(t, ln, ln.reach, func(o *Options, st *stages) {
+	ln := runtimetest.NewPipes()
+	reach := func() (net.Conn, error) { return ln.Reach(func(c net.Conn) net.Conn { return piped{c} }) }
+	return newRigOn(t, ln, reach, func(o *Options, st *stages) {
 		o.Peer = func(net.Conn) runtime.Peer { return runtime.Peer{Owner: true} }
 		change(o, st)
 	})
@@ -31,42 +32,6 @@ func soon(t *testing.T, ended <-chan error) error {
 		return nil
 	}
 }
-
-// pipes is a listener in memory.
-type pipes struct {
-	came   chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) reach() (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.came <- piped{far}:
-		return near, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Accept implements [net.Listener].
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.came:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements [net.Listener].
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-// Addr implements [net.Listener].
-func (*pipes) Addr() net.Addr { return piped{}.LocalAddr() }
 
 // piped is a connection that has addresses as others have.
 type piped struct{ net.Conn }

@@ -3,6 +3,7 @@ package connector
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -79,6 +80,8 @@ func (s *SignIn) notSignedIn(cause error) error {
 		advice = "kimbap sends plain bearer tokens, with no DPoP, MAC or the like: allow this client those at the provider; one that you have is stored by kimbap link SERVICE --token"
 	case errors.Is(cause, errCode):
 		advice = "start again, and agree at once; if it comes back, the provider may demand DPoP or another proof, which kimbap does not do"
+	case errors.As(cause, new(*url.Error)), errors.As(cause, new(silent)):
+		advice = "check the network, and the addresses of auth.oauth2 in the service file; then start again"
 	case !errors.As(cause, &refused):
 	case slices.Contains([]string{"use_dpop_nonce", "invalid_dpop_proof"}, refused.code):
 		advice = noProof

@@ -129,6 +129,12 @@ func TestWhatHelpsAgainstARefusedCode(t *testing.T) {
 	at, _ := url.Parse(way.URL)
 	_, err := way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {at.Query().Get("state")}})
 	advises(t, "DPoP", err, "not of the type Bearer", "DPoP", "kimbap link SERVICE --token")
+	gone := newRig(t)
+	way = gone.Begin(gone.oauth(), desktop, nil, "http://127.0.0.1:1/callback")
+	at, _ = url.Parse(way.URL)
+	gone.p.Close()
+	_, err = way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {at.Query().Get("state")}})
+	advises(t, "nobody there", err, "cannot be reached", "check the network")
 	device := r.oauth()
 	device.DeviceURL = r.p.URL + "/nowhere"
 	if _, err = r.BeginOnDevice(t.Context(), device, desktop, nil); err == nil || strings.Contains(runtime.AsError(err).Hint, "redirect") {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
@@ -14,47 +15,22 @@ import (
 // bubbled is what has a rig do without sockets, for a bubble of testing/synctest: its clock goes
 // on only when all wait, however busy the machine is.
 func bubbled(o servicestest.Options) (servicestest.Options, func(*rest.Options)) {
-	p := &pipes{came: make(chan net.Conn), closed: make(chan struct{})}
+	p := pipes{runtimetest.NewPipes()}
 	o.Listener = p
 	return o, func(o *rest.Options) { o.Dialer = p }
 }
 
-// pipes is a listener in memory, and what dials it.
-type pipes struct {
-	came   chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
+// pipes dials a listener in memory.
+type pipes struct{ *runtimetest.Pipes }
 
 // Dial implements [rest.Dialer].
-func (p *pipes) Dial(context.Context, string, bool, bool) (net.Conn, string, bool, error) {
-	near, far := net.Pipe()
-	select {
-	case p.came <- queued(far):
-		return queued(near), p.Addr().String(), true, nil
-	case <-p.closed:
-		return nil, "", false, net.ErrClosed
+func (p pipes) Dial(context.Context, string, bool, bool) (net.Conn, string, bool, error) {
+	near, err := p.Reach(func(c net.Conn) net.Conn { return queued(c) })
+	if err != nil {
+		return nil, "", false, err
 	}
+	return queued(near), p.Addr().String(), true, nil
 }
-
-// Accept implements [net.Listener].
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.came:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements [net.Listener].
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-// Addr implements [net.Listener].
-func (*pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // queue is an end of a pipe whose writes do not wait for a reader, as those of a socket.
 type queue struct {
