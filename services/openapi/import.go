@@ -279,16 +279,37 @@ func (i *importer) named(problems services.Problems) map[string]string {
 	lines := strings.Split(string(i.r.YAML), "\n")
 	bad := map[string]string{}
 	for _, p := range problems {
-		for at := min(p.Line, len(lines)) - 1; at >= 0; at-- {
-			if m := actionLine().FindStringSubmatch(lines[at]); m != nil {
-				if _, have := bad[m[1]]; !have {
-					bad[m[1]] = strings.TrimLeft(strings.TrimPrefix(p.Msg, m[1]), ".: ")
-				}
-				break
-			}
+		name := i.blamed(lines, p)
+		if _, have := bad[name]; name != "" && !have {
+			bad[name] = strings.TrimLeft(strings.TrimPrefix(p.Msg, name), ".: ")
 		}
 	}
 	return bad
 }
 
-var actionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^  ([a-z][a-z0-9-]*):$`) })
+// blamed is the action that a problem is the mistake of, "" for one of none: behind the last
+// line those past the first are counted. A catch-all is wrong for nothing but what it overlaps.
+func (i *importer) blamed(lines []string, p services.Problem) string {
+	for at := p.Line - 1; at >= 0 && at < len(lines); at-- {
+		m := actionLine().FindStringSubmatch(lines[at])
+		if m == nil {
+			continue
+		}
+		if m[2] == "" {
+			return m[1]
+		}
+		for _, of := range overlapping().FindAllStringSubmatch(p.Msg, -1) {
+			if of[1] != m[1] {
+				return of[1]
+			}
+		}
+		return ""
+	}
+	return ""
+}
+
+// actionLine begins an action; a catch-all stands on it whole.
+var actionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^  ([a-z][a-z0-9-]*):( \{.*)?$`) })
+
+// overlapping finds the actions in the text of a [classifier.OverlapError].
+var overlapping = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\([a-z0-9-]+\.([a-z0-9-]+), `) })
