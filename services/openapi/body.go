@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,9 +90,6 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 		}
 		one := a.add(m.name, "body", m.required, m.shape)
 		one.null = m.nullable && b.kind == "json"
-		if a.method == http.MethodPatch || a.method == http.MethodPut {
-			one.assume()
-		}
 		a.body = append(a.body, pair{m.name, "{" + one.name + "}"})
 	}
 	if len(others) == 0 && !c.open {
@@ -118,13 +114,14 @@ func (a *action) spreadBody(p *planner, b *payload, c content) {
 	one.rest = true
 }
 
-// assume says the default and does not send it: it is what a server takes for something
-// new, and in a change it would undo what is there.
-func (one *arg) assume() {
+// assume says the default and does not send it: it is what a server takes where nothing is
+// given. In a change it would undo what is there, and it may not go with what is given.
+func (one arg) assume() arg {
 	if text := sentence(fmt.Sprint(one.standard)); one.standard != nil && len(text) <= 40 {
 		one.description = strings.TrimSpace(one.description + " (default: " + text + ")")
 	}
 	one.standard = nil
+	return one
 }
 
 // plainKey keeps a member's name from being taken for a template.
@@ -155,13 +152,26 @@ func (one arg) clean() arg {
 	}
 	one.enum = fitting(one.typ, one.enum)
 	standard := fitting(one.typ, []any{one.standard})
-	if one.typ == "array" || one.required || len(standard) == 0 || one.enum != nil && !slices.Contains(one.enum, standard[0]) {
+	if one.typ == "array" || one.required || len(standard) == 0 || one.enum != nil && !slices.Contains(one.enum, standard[0]) || !one.bounds(standard[0]) {
 		one.standard = nil
 	}
 	if one.pattern != "" {
 		one.standard, one.enum = nil, nil
 	}
-	return one
+	return one.assume()
+}
+
+// bounds reports whether a value is no number outside the argument's own bounds.
+func (one arg) bounds(v any) bool {
+	n, isNumber := v.(json.Number)
+	least, most := one.minimum, one.maximum
+	return !isNumber || (least == "" || !below(n, least)) && (most == "" || !below(most, n))
+}
+
+func below(a, b json.Number) bool {
+	x, _ := a.Float64()
+	y, _ := b.Float64()
+	return x < y
 }
 
 // fitting keeps the values of a type, each once; nil when one does not fit.

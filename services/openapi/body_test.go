@@ -102,3 +102,43 @@ func TestAChangeSendsWhatIsGivenAlone(t *testing.T) {
 		}
 	}
 }
+
+// A default is what the server assumes where nothing is given. Sent, it goes with values that it
+// does not go with: GitHub refuses a type beside a visibility, and a choice has no members of another.
+func TestWhatTheServerAssumesIsNotSent(t *testing.T) {
+	const choice = `{"oneOf": [{"type": "object", "properties": {"card": {"type": "string"}}},
+		{"type": "object", "properties": {"iban": {"type": "string"}, "mode": {"type": "string", "enum": ["core", "b2b"], "default": "core"}}}]}`
+	if b, _ := built(t, withBody("post", "application/json", choice), "it", runtime.Args{"card": "1"}); string(b.Body) != `{"card":"1"}` {
+		t.Errorf("of a choice %s is sent", b.Body)
+	}
+	const members = `{"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer", "default": 7}}}`
+	if b, _ := built(t, withBody("post", "application/x-www-form-urlencoded", members), "it", runtime.Args{"name": "new"}); string(b.Body) != "name=new" {
+		t.Errorf("of a form %s is sent", b.Body)
+	}
+	b, set := built(t, `"/a": {"get": {"operationId": "it", "parameters": [
+		{"name": "type", "in": "query", "schema": {"type": "string", "enum": ["all", "owner"], "default": "all"}, "description": "Which"},
+		{"name": "X-Trace", "in": "header", "schema": {"type": "boolean", "default": false}},
+		{"name": "page", "in": "query", "style": "deepObject", "schema": {"type": "object", "properties": {"size": {"type": "integer", "default": 30}}}}]}}`, "it", nil)
+	if b.Target != "/a" || len(b.Header.Values("X-Trace")) > 0 {
+		t.Errorf("%s %v", b.Target, b.Header)
+	}
+	said := map[string]string{}
+	for _, p := range set.Services()[0].Actions[0].Params {
+		said[p.Name] = p.Description
+	}
+	if want := map[string]string{"type": "Which (default: all)", "X-Trace": "(default: false)", "page.size": "(default: 30)"}; !maps.Equal(said, want) {
+		t.Errorf("%v, want %v", said, want)
+	}
+}
+
+// One that the argument itself does not take says nothing, and leaves no operation out.
+func TestADefaultThatIsOutOfBoundsIsNone(t *testing.T) {
+	const parameters = `"/a": {"get": {"operationId": "it", "parameters": [{"name": "n", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 0}},
+		{"name": "m", "in": "query", "schema": {"type": "number", "maximum": 1.5, "default": 2}}, {"name": "fits", "in": "query", "schema": {"type": "number", "minimum": 0.5, "maximum": 2, "default": 2}}]}}`
+	_, set := built(t, parameters, "it", nil)
+	for _, p := range set.Services()[0].Actions[0].Params {
+		if said := p.Description; said != "" && p.Name != "fits" || said == "" && p.Name == "fits" {
+			t.Errorf("%s: %q", p.Name, said)
+		}
+	}
+}

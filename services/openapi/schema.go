@@ -13,7 +13,7 @@ type shape struct {
 	description      string
 	format           string
 	enum             []any // plain values
-	standard         any   // default: a plain value
+	standard         any   // default: a plain value, which is said and not sent
 	pattern          string
 	minimum, maximum json.Number
 	readOnly         bool

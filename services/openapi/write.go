@@ -143,9 +143,6 @@ func (one *arg) text(withWords bool) string {
 	if one.maximum != "" {
 		out += ", maximum: " + string(one.maximum)
 	}
-	if one.standard != nil {
-		out += ", default: " + plain(one.standard)
-	}
 	if withWords && one.description != "" {
 		out += ", description: " + quote(one.description)
 	}
