@@ -156,7 +156,7 @@ func (one arg) clean() arg {
 		one.standard = nil
 	}
 	if one.pattern != "" {
-		one.standard, one.enum = nil, nil
+		one.enum = nil
 	}
 	return one.assume()
 }

@@ -90,7 +90,7 @@ func (d *document) schemaOf(t *testing.T, p parameter) value {
 	if err != nil {
 		t.Error(err)
 	}
-	return value{v.in, map[string]any{"type": v.get("type").v}}
+	return value{in: v.in, v: map[string]any{"type": v.get("type").v}}
 }
 
 func line(in, name string, required bool, typ string) string {

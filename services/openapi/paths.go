@@ -47,10 +47,11 @@ func openDocument(l *library, name string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{library: l, root: value{f, f.root}}
+	d := &document{library: l, root: value{in: f, v: f.root}}
 	version := d.root.text("openapi")
 	switch old := d.root.get("swagger").v; {
 	case strings.HasPrefix(version, "3."):
+		l.beside = !strings.HasPrefix(version, "3.0")
 	case old != nil && strings.HasPrefix(fmt.Sprint(old), "2"):
 		d.dialect = swagger
 	case version != "":
@@ -75,7 +76,10 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 		if strings.HasPrefix(path, "x-") {
 			continue
 		}
-		item, err := d.object(paths.get(path))
+		item, err := d.over(paths.get(path), 0) // what stands beside its $ref counts too
+		if err == nil && item.members() == nil {
+			err = errNoObject
+		}
 		if err != nil {
 			skip(path, err.Error())
 			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
@@ -103,11 +107,13 @@ func (d *document) operations(skip func(what, why string)) (out, unread []*opera
 	return out, unread
 }
 
+var errNoObject = errors.New("it is no object")
+
 // object follows a value to the object that it stands for.
 func (d *document) object(v value) (value, error) {
 	v, err := d.follow(v)
 	if err == nil && v.members() == nil {
-		err = errors.New("it is no object")
+		err = errNoObject
 	}
 	return v, err
 }

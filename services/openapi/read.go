@@ -33,6 +33,7 @@ type file struct {
 type library struct {
 	files  fs.FS
 	open   map[string]*file
+	beside bool  // members beside the $ref of a schema count, as since OpenAPI 3.1
 	left   int64 // bytes that may still be read
 	visits int   // of schemas, in all
 	listed int   // of what operations list, and may share

@@ -12,14 +12,18 @@ import (
 // value is a part of a document, with the file it stands in: a $ref is relative
 // to that.
 type value struct {
-	in *file
-	v  any
+	in    *file
+	v     any
+	under *value // whose members count where it has none of the name; nil for none
 }
 
 // get returns a member; a zero value when there is none.
 func (v value) get(name string) value {
 	members, _ := v.v.(map[string]any)
-	return value{v.in, members[name]}
+	if _, own := members[name]; !own && v.under != nil {
+		return v.under.get(name)
+	}
+	return value{in: v.in, v: members[name]}
 }
 
 func (v value) text(name string) string {
@@ -41,7 +45,7 @@ func (v value) list(name string) []value {
 	list, _ := v.get(name).v.([]any)
 	out := make([]value, len(list))
 	for i := range list {
-		out[i] = value{v.in, list[i]}
+		out[i] = value{in: v.in, v: list[i]}
 	}
 	return out
 }
@@ -68,9 +72,14 @@ const longestChain = 32
 
 // follow returns what a value with $ref stands for, and any other value as it is.
 func (l *library) follow(v value) (value, error) {
+	return l.along(v, func(value) bool { return false })
+}
+
+// along follows to the first value that is enough, or has no $ref.
+func (l *library) along(v value, enough func(value) bool) (value, error) {
 	for range longestChain {
 		ref, ok := v.get("$ref").v.(string)
-		if !ok {
+		if !ok || enough(v) {
 			return v, nil
 		}
 		next, err := l.refer(v.in, ref)
@@ -79,8 +88,30 @@ func (l *library) follow(v value) (value, error) {
 		}
 		v = next
 	}
-	return value{}, fmt.Errorf("a $ref goes in a circle: %s", shown(v.text("$ref")))
+	return value{}, circle(v)
 }
+
+// over lays the members of a value over those of what its $ref leads to.
+func (l *library) over(v value, chain int) (value, error) {
+	ref, ok := v.get("$ref").v.(string)
+	if !ok {
+		return v, nil
+	}
+	if chain == longestChain {
+		return value{}, circle(v)
+	}
+	next, err := l.refer(v.in, ref)
+	if err == nil {
+		next, err = l.over(next, chain+1)
+	}
+	if err == nil && next.members() == nil {
+		err = errNoObject
+	}
+	v.under = &next
+	return v, err
+}
+
+func circle(v value) error { return fmt.Errorf("a $ref goes in a circle: %s", shown(v.text("$ref"))) }
 
 // refer finds what a reference names. It leads into the same file, or to a file
 // below the document's folder: nothing is fetched, and no path leads out.
@@ -100,7 +131,7 @@ func (l *library) refer(from *file, ref string) (value, error) {
 	if !ok {
 		return value{}, fmt.Errorf("a $ref leads to nothing: %s", shown(ref))
 	}
-	return value{in, v}, nil
+	return value{in: in, v: v}, nil
 }
 
 // beside is the name of a file that another one refers to.

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -49,5 +50,57 @@ func TestADocumentThatIsElsewhereSaysWhy(t *testing.T) {
 	_, err := one(t, head+`"/keys": {"$ref": "keys.yaml"}, "/a": {"get": {"$ref": "a.yaml"}}}}`, openapi.Options{})
 	if err == nil || !strings.Contains(err.Error(), `the file of a $ref cannot be read: "keys.yaml"`) || !strings.Contains(err.Error(), `the file of a $ref cannot be read: "a.yaml"`) {
 		t.Error(err)
+	}
+}
+
+// What stands beside the $ref of a path item are operations too: a POST that nobody saw was an
+// ordinary write.
+func TestOperationsBesideAReferenceAreSeen(t *testing.T) {
+	for _, ref := range []string{"#/x/K", "parts.json#/K", "parts.json#/Other"} {
+		doc := head + `"/keys": {"$ref": "` + ref + `", "post": {"operationId": "createKey"}, "summary": "Keys"}}, "x": {"K": {"get": {"operationId": "listKeys"}}}}`
+		r, err := openapi.Import(openapi.Options{Document: "doc.json", Name: "x", Files: fstest.MapFS{"doc.json": {Data: []byte(doc)}, "parts.json": {Data: []byte(
+			`{"Other": {"$ref": "#/K", "post": {"operationId": "hidden"}}, "K": {"get": {"operationId": "listKeys", "parameters": [{"$ref": "#/P"}]}, "put": {"operationId": "p"}}, "P": {"name": "page", "in": "query", "schema": {"type": "integer"}}}`)}}})
+		if err != nil {
+			t.Fatal(ref, err)
+		}
+		set := parse(t, r)
+		if a := judged(t, set, "POST", "/keys"); a.Name != "create-key" || !a.GrantsAccess {
+			t.Errorf("%s: POST /keys is %s\n%s", ref, a.Name, r.YAML)
+		}
+		a := judged(t, set, "GET", "/keys")
+		if elsewhere := len(a.Params) == 1; a.Name != "list-keys" || a.Description != "Keys" || elsewhere != strings.HasPrefix(ref, "parts") {
+			t.Errorf("%s: GET /keys is %s\n%s", ref, a.Name, r.YAML)
+		}
+	}
+}
+
+// Since 3.1 a $ref has members beside it, and a part of an allOf may say what another's are.
+func TestWhatStandsBesideAReferenceCounts(t *testing.T) {
+	const schema = `{"type": "object", "required": ["id", "n"], "properties": {"id": {"$ref": "#/components/schemas/Id", "readOnly": true}, "n": {"type": "string"},
+		"m": {"$ref": "#/components/schemas/Mode", "default": "x", "description": "How"}, "k": {"$ref": "#/components/schemas/Far", "description": "Far"}}}`
+	for version, want := range map[string]string{"3.1.0": "k=Far (default: far) m=How (default: x) n!=", "3.0.0": "id!= k=(default: far) m= n!="} {
+		r, err := one(t, strings.Replace(head, "3.0.0", version, 1)+withBody("post", "application/json", schema)+`}, "components": {"schemas": {"Id": {"type": "string"},
+			"Mode": {"type": "string", "pattern": "^[a-z]+$"}, "Far": {"$ref": "#/components/schemas/Near", "default": "far"}, "Near": {"type": "string", "default": "far"}}}}`, openapi.Options{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range parse(t, r).Services()[0].Actions[0].Params {
+			mark := map[bool]string{true: "!="}[p.Required]
+			got = append(got, p.Name+cmp.Or(mark, "=")+p.Description)
+		}
+		if said := strings.Join(got, " "); said != want {
+			t.Errorf("%s: %s, want %s\n%s", version, said, want, r.YAML)
+		}
+	}
+	r, err := one(t, head+withBody("post", "application/json", `{"allOf": [{"$ref": "#/x/B"}, {"required": ["a"]}, {"allOf": [{"required": ["c"]}]}]}`)+
+		`}, "x": {"B": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "string"}}}}}`, openapi.Options{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parse(t, r).Services()[0].Actions[0].Params {
+		if p.Required != (p.Name != "b") {
+			t.Errorf("%s: required %t", p.Name, p.Required)
+		}
 	}
 }

@@ -1,8 +1,10 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -32,8 +34,9 @@ type member struct {
 // body is what a schema says of a whole body.
 type content struct {
 	shape
-	members []member // by name
-	open    bool     // members that are not listed may stand there
+	members  []member        // by name
+	required map[string]bool // names, also of members that another part has
+	open     bool            // members that are not listed may stand there
 }
 
 // The bounds of a walk through schemas: levels, schemas of one operation, and of
@@ -58,7 +61,13 @@ func (s *schemas) enter(v value, depth int) (value, error) {
 	if depth > deepest || s.visits > mostVisits || s.library.visits > mostInAll {
 		return value{}, errTooMuch
 	}
-	return s.follow(v)
+	v, err := s.along(v, func(one value) bool { return s.beside && len(one.members()) > 1 })
+	if ref := v.get("$ref"); ref.v != nil { // both hold
+		own := maps.Clone(v.members())
+		delete(own, "$ref")
+		v.v = map[string]any{"allOf": []any{own, map[string]any{"$ref": ref.v}}}
+	}
+	return v, err
 }
 
 // shape reads a schema as that of one argument.
@@ -110,6 +119,8 @@ func (a shape) and(b shape) shape {
 	if a.standard == nil {
 		a.standard = b.standard
 	}
+	a.format, a.pattern = cmp.Or(a.format, b.format), cmp.Or(a.pattern, b.pattern)
+	a.minimum, a.maximum = cmp.Or(a.minimum, b.minimum), cmp.Or(a.maximum, b.maximum)
 	a.readOnly = a.readOnly || b.readOnly
 	return a
 }
@@ -159,13 +170,16 @@ func (s *schemas) content(v value, depth int) (content, error) {
 	if more := v.get("additionalProperties").v; more != nil && more != false {
 		out.open = true
 	}
-	required := v.texts("required")
+	out.required = map[string]bool{}
+	for _, name := range v.texts("required") {
+		out.required[name] = true
+	}
 	for name := range v.get("properties").members() {
 		property, err := s.shape(v.get("properties").get(name), depth+1)
 		if err != nil {
 			return content{}, err
 		}
-		out.members = append(out.members, member{name, slices.Contains(required, name), property, v.get("properties").get(name), false})
+		out.members = append(out.members, member{name, out.required[name], property, v.get("properties").get(name), false})
 	}
 	for _, part := range v.list("allOf") {
 		if err := s.join(&out, part, depth, true); err != nil {
@@ -180,7 +194,7 @@ func (s *schemas) content(v value, depth int) (content, error) {
 		}
 	}
 	for i := range out.members { // required may stand beside the part that has the property
-		out.members[i].required = out.members[i].required || slices.Contains(required, out.members[i].name)
+		out.members[i].required = out.members[i].required || out.required[out.members[i].name]
 	}
 	slices.SortFunc(out.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	return out, nil
@@ -194,6 +208,9 @@ func (s *schemas) join(out *content, part value, depth int, all bool) error {
 		return err
 	}
 	out.open = out.open || more.open
+	if all {
+		maps.Copy(out.required, more.required)
+	}
 	for _, m := range more.members {
 		m.required = m.required && all
 		i := slices.IndexFunc(out.members, func(have member) bool { return have.name == m.name })

@@ -60,7 +60,7 @@ func (d *document) addresses() []value {
 	}
 	whole := make([]value, len(stated))
 	for i, one := range stated {
-		whole[i] = value{one.in, map[string]any{"url": d.absolute(one.text("url")), "variables": one.get("variables").v}}
+		whole[i] = value{in: one.in, v: map[string]any{"url": d.absolute(one.text("url")), "variables": one.get("variables").v}}
 	}
 	return whole
 }
