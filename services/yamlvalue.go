@@ -16,7 +16,7 @@ import (
 // it: map[string]any, []any, string, bool, json.Number and nil. What an alias
 // stands for is shared, not copied, so that a short text of many aliases stays
 // small; who walks the value bounds the walk. An anchor that holds itself, a tag
-// of the document's own and a second document are errors.
+// of the document's own, a second document and a name given twice ([ErrTwice]) are errors.
 func YAMLValue(data []byte) (any, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -35,6 +35,9 @@ func YAMLValue(data []byte) (any, error) {
 	r := plainReader{done: map[*yaml.Node]any{}, open: map[*yaml.Node]bool{}}
 	return r.value(doc.Content[0])
 }
+
+// ErrTwice is the error of a name that stands twice in a mapping, of which readers keep one.
+var ErrTwice = errors.New("is given twice")
 
 // plainReader remembers what anchors became, and which of them it is inside of.
 type plainReader struct {
@@ -79,6 +82,7 @@ func (r *plainReader) collection(n *yaml.Node) (any, error) {
 		return out, nil
 	}
 	out := make(map[string]any, len(n.Content)/2)
+	var first keys
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		v, err := r.value(n.Content[i+1])
@@ -90,6 +94,9 @@ func (r *plainReader) collection(n *yaml.Node) (any, error) {
 		case key.Tag == "!!merge":
 			merge(out, v)
 		default:
+			if line := first.add(n, i); line > 0 {
+				return nil, fmt.Errorf("line %d: the name %s %w, first on line %d", key.Line, shown(key.Value), ErrTwice, line)
+			}
 			out[key.Value] = v
 		}
 	}

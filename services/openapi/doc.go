@@ -1,7 +1,7 @@
 // Package openapi makes a service file of an API description: OpenAPI 3.0, 3.1
 // and Swagger 2.0, as JSON or YAML.
 //
-//	bytes → read.go    one tree for each file, $ref between them (refs.go)
+//	bytes → read.go    one tree for each file (twice.go), $ref between them (refs.go)
 //	      → paths.go   operations, of which selection is by tag and path
 //	        span.go    their paths, where a parameter holds slashes
 //	      → schema.go  what a schema says of one argument, or of a body's members

@@ -103,6 +103,8 @@ func (o *Options) refuse(err error, hint string) error {
 		e.Reason, e.Msg, e.Hint = runtime.ReasonNotFound, "there is no file "+o.From, "check the path"
 	case hint == "" && strings.HasSuffix(o.From, ".gz"):
 		e.Hint = "unpack it first: gunzip -k " + o.From
+	case errors.Is(err, services.ErrTwice):
+		e.Hint = "write the two as one"
 	case hint == "":
 		e.Hint = "give an OpenAPI 3 or Swagger 2.0 description, as JSON or YAML"
 	}

@@ -94,7 +94,7 @@ func parse(data []byte) (any, error) {
 	isJSON := len(text) > 0 && text[0] == '{'
 	if isJSON {
 		root, err := parseJSON(text)
-		if err == nil || len(data) > mostYAML || text[len(text)-1] == '}' && !mayBeYAML(err) {
+		if err == nil || len(data) > mostYAML || text[len(text)-1] == '}' && !mayBeYAML(err) || errors.Is(err, services.ErrTwice) {
 			return root, err
 		}
 	}
@@ -121,7 +121,7 @@ func parseJSON(data []byte) (any, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("not valid JSON: text follows the document")
 	}
-	return root, nil
+	return root, twice(data)
 }
 
 // mayBeYAML tells a text in YAML's flow style, which starts with a brace too,
