@@ -179,6 +179,9 @@ func (a *action) hole(q parameter, last bool) string {
 	return "{" + one.name + end + "}"
 }
 
+// anyValue is a condition that a name stands in the query.
+const anyValue = "*"
+
 // conditions are those of a path with a query, like /responses?beta=true.
 func (a *action) conditions(query string) error {
 	values, err := url.ParseQuery(query)
@@ -186,12 +189,12 @@ func (a *action) conditions(query string) error {
 		return errors.New("its path cannot be sent")
 	}
 	for name, list := range values {
-		if len(list) > 1 || strings.ContainsAny(name+list[0], "{}") {
+		if len(list) > 1 || strings.ContainsAny(name+list[0], "{}") || list[0] == "*" || strings.Contains(list[0], "|") {
 			return errors.New("the query in its path is not fixed")
 		}
 		value := list[0]
 		if value == "" {
-			value = "*"
+			value = anyValue
 		}
 		a.match = append(a.match, pair{name, value})
 	}
@@ -217,10 +220,22 @@ func (a *action) add(name, place string, required bool, s shape) *arg {
 	return &a.args[len(a.args)-1]
 }
 
-// queries maps the parameters of the query.
+// queries maps the parameters of the query. What a condition fixes is none, and what one wants
+// with any value must be given.
 func (p *planner) queries(a *action, params []parameter) {
+	for _, c := range a.match {
+		if c.value == anyValue && !slices.ContainsFunc(params, func(q parameter) bool { return q.in == "query" && q.name == c.name }) {
+			params = append(params, parameter{name: c.name, in: "query", shape: shape{typ: "string"}})
+		}
+	}
 	for _, q := range params {
-		if q.in != "query" || slices.ContainsFunc(a.match, func(c pair) bool { return c.name == q.name }) {
+		fixed := slices.IndexFunc(a.match, func(c pair) bool { return c.name == q.name })
+		if q.in != "query" || fixed >= 0 && a.match[fixed].value != anyValue {
+			continue
+		}
+		if fixed >= 0 { // programs send the bare name
+			one := a.add(q.name, "query", true, shape{typ: "string", description: q.description})
+			a.query = append(a.query, pair{q.name, "{" + one.name + "}"})
 			continue
 		}
 		if p.spread(a, q) {
