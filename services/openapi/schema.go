@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -47,7 +48,10 @@ const (
 	mostInAll  = 2_000_000
 )
 
-var errTooMuch = errors.New("its schemas are too deep or too many")
+var (
+	errTooMuch = errors.New("its schemas are too deep or too many")
+	errTooDeep = fmt.Errorf("%w", errTooMuch) // as what is an element of itself
+)
 
 // schemas walks the schemas of one operation.
 type schemas struct {
@@ -58,8 +62,11 @@ type schemas struct {
 func (s *schemas) enter(v value, depth int) (value, error) {
 	s.visits++
 	s.library.visits++
-	if depth > deepest || s.visits > mostVisits || s.library.visits > mostInAll {
+	switch {
+	case s.visits > mostVisits || s.library.visits > mostInAll:
 		return value{}, errTooMuch
+	case depth > deepest:
+		return value{}, errTooDeep
 	}
 	v, err := s.along(v, func(one value) bool { return s.beside && len(one.members()) > 1 })
 	if ref := v.get("$ref"); ref.v != nil { // both hold
@@ -98,7 +105,7 @@ func (s *schemas) shape(v value, depth int) (shape, error) {
 		items, err := s.shape(v.get("items"), depth+1)
 		if err == nil && items.typ == "string" {
 			out.enum = items.enum
-		} else if errors.Is(err, errTooMuch) {
+		} else if errors.Is(err, errTooMuch) && !errors.Is(err, errTooDeep) {
 			return shape{}, err
 		}
 	}
