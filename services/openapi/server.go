@@ -74,6 +74,9 @@ func (d *document) stated() []value {
 	if host == "" && base == "" {
 		return nil
 	}
+	if base != "" { // without a slash it would be the end of the host's name
+		base = "/" + strings.TrimPrefix(base, "/")
+	}
 	if host == "" {
 		return []value{{v: map[string]any{"url": base}}}
 	}

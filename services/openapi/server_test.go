@@ -26,6 +26,8 @@ func TestServersAreRelativeToWhereADocumentComesFrom(t *testing.T) {
 		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "https://x.test:8443/swagger.v1.json", "", "https://x.test:8443/api/v1/a"},
 		{`{"swagger": "2.0", ` + paths, "https://x.test/swagger.json", "", "https://x.test/a"},
 		{`{"swagger": "2.0", "host": "api.x.test", "basePath": "/v1", ` + paths, "https://x.test/swagger.json", "", "https://api.x.test/v1/a"},
+		{`{"swagger": "2.0", "host": "api.x.test", "basePath": "v1", ` + paths, "", "", "https://api.x.test/v1/a"}, // not of api.x.testv1
+		{`{"swagger": "2.0", "basePath": "v1", ` + paths, "https://x.test/docs/swagger.json", "", "https://x.test/v1/a"},
 		// A base takes the path of a document that has no more than one.
 		{`{"swagger": "2.0", "basePath": "/api/v1", ` + paths, "", "https://y.test", "https://y.test/api/v1/a"},
 		{`{"openapi": "3.1.0", "servers": [{"url": "/v1"}], ` + paths, "https://x.test/openapi.json", "https://y.test", "https://y.test/v1/a"},
