@@ -26,7 +26,7 @@ func (s *service) text(withWords bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=%s\n", SchemaURL)
 	fmt.Fprintf(&b, "# Imported from %s. Risks are guessed from the method and from\n# words: read those of what writes, deletes or hands out access.\n", plainComment(s.from))
-	fmt.Fprintf(&b, "name: %s\nversion: %s\ndescription: %s\n", s.name, s.version, quote(s.description))
+	fmt.Fprintf(&b, "name: %s\nversion: %s\ndescription: %s\n", s.name, s.version, prose(s.description))
 	fmt.Fprintf(&b, "adapter: http\nbase_url: %s\n", quote(s.server.base))
 	if len(s.server.vars) > 0 {
 		b.WriteString("vars:\n")
@@ -67,7 +67,7 @@ func (s *service) authText() string {
 }
 
 func (a *action) write(b *bytes.Buffer, withWords bool) {
-	fmt.Fprintf(b, "  %s:\n    description: %s\n    method: %s\n    path: %s\n", a.name, quote(a.description), a.method, quote(a.path))
+	fmt.Fprintf(b, "  %s:\n    description: %s\n    method: %s\n    path: %s\n", a.name, prose(a.description), a.method, quote(a.path))
 	if a.idempotent {
 		b.WriteString("    idempotent: true\n")
 	}
@@ -144,7 +144,7 @@ func (one *arg) text(withWords bool) string {
 		out += ", maximum: " + string(one.maximum)
 	}
 	if withWords && one.description != "" {
-		out += ", description: " + quote(one.description)
+		out += ", description: " + prose(one.description)
 	}
 	return out
 }
@@ -177,19 +177,40 @@ func quote(text string) string {
 	if bare().MatchString(text) && !slices.Contains(words, strings.ToLower(text)) && !strings.HasSuffix(text, " ") && !strings.Contains(text, "  ") {
 		return text
 	}
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\ufeff' || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar || r >= 0xfffe && r <= 0xffff {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(text); err != nil {
 		return `""` // cannot be: it is text
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	out := strings.TrimSuffix(b.String(), "\n")
+	if !strings.ContainsFunc(out, unseen) {
+		return out
+	}
+	b.Reset()
+	for _, r := range out { // JSON has them as they are, and YAML does not
+		if unseen(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// unseen is what people do not see in a text, and YAML does not take as it is.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) || r == '\ufeff' || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar || r >= 0xfffe && r <= 0xffff
+}
+
+// prose writes a text for people.
+func prose(text string) string {
+	return quote(strings.Map(func(r rune) rune {
+		if unseen(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "")))
 }
 
 func plainComment(text string) string {
