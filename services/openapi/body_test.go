@@ -67,7 +67,8 @@ func TestAKindOfJSONIsSentAsIt(t *testing.T) {
 // it where no action declares it has a keyed hash in the trail.
 func TestASecretInAQueryIsOne(t *testing.T) {
 	r, err := one(t, head+`"/signin/{pin}": {"post": {"parameters": [{"name": "pin", "in": "path", "required": true, "schema": {"type": "string"}}, {"name": "username", "in": "query", "schema": {"type": "string"}},
-		{"name": "password", "in": "query", "schema": {"type": "string"}}, {"name": "X-Api-Key", "in": "header", "schema": {"type": "string"}}, {"name": "page_token", "in": "query", "schema": {"type": "string"}}]}}}}`, openapi.Options{Name: "x"})
+		{"name": "password", "in": "query", "schema": {"type": "string"}}, {"name": "word", "in": "query", "schema": {"type": "string", "format": "password"}}, {"name": "passcode", "in": "query", "schema": {"type": "string"}},
+		{"name": "oldPasswd", "in": "query", "schema": {"type": "string"}}, {"name": "apikey", "in": "query", "schema": {"type": "string"}}, {"name": "date", "in": "query", "schema": {"type": "string", "format": "date"}}, {"name": "X-Api-Key", "in": "header", "schema": {"type": "string"}}, {"name": "page_token", "in": "query", "schema": {"type": "string"}}]}}}}`, openapi.Options{Name: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestASecretInAQueryIsOne(t *testing.T) {
 			secret[p.Name] = p.Secret
 		}
 	}
-	if want := map[string]bool{"pin": false, "username": false, "password": true, "X-Api-Key": true, "page_token": false}; !maps.Equal(secret, want) {
+	if want := map[string]bool{"pin": false, "username": false, "password": true, "word": true, "passcode": true, "oldPasswd": true, "apikey": true, "date": false, "X-Api-Key": true, "page_token": false}; !maps.Equal(secret, want) {
 		t.Errorf("%v, want %v", secret, want)
 	}
 }

@@ -144,10 +144,13 @@ func secretArg(p *arg) bool {
 	if p.typ != "string" || p.enum != nil {
 		return false
 	}
+	if p.format == "password" {
+		return true
+	}
 	all := strings.Split(kebab(p.name), "-")
 	last := all[len(all)-1]
 	switch last {
-	case "password", "secret", "passphrase", "pin", "otp", "cvc", "cvv":
+	case "password", "passwd", "passcode", "secret", "passphrase", "apikey", "pin", "otp", "cvc", "cvv":
 		return true
 	case "key":
 		return len(all) > 1 && slices.Contains([]string{"private", "secret", "api", "signing", "encryption"}, all[len(all)-2])
