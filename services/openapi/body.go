@@ -31,6 +31,9 @@ func (p *planner) body(a *action, s *schemas, b *payload) error {
 	}
 	c := content{shape: shape{typ: "object"}}
 	for _, f := range b.fields {
+		if f.typ == "array" {
+			f.shape = inText(f)
+		}
 		c.members = append(c.members, member{f.name, f.required, f.shape, f.schema, false})
 	}
 	if b.fields == nil {

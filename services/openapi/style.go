@@ -22,7 +22,7 @@ func (p *planner) spread(a *action, q parameter) bool {
 	switch {
 	case style == deepObject && (q.typ == "object" || q.typ == "array" || q.typ == ""):
 		return p.spreadDeep(a, s, q)
-	case q.typ != "object" || style != "" && style != "form":
+	case q.typ != "object" || style != "" && style != "form" || q.object.get("explode").v == false:
 		return false
 	}
 	c, err := s.content(q.schema, 0)
@@ -103,6 +103,9 @@ func (p *planner) deep(a *action, s *schemas, b *payload, list []member) ([]memb
 	var out []member
 	for i, m := range list {
 		if encoding.get(m.name).text("style") != deepObject {
+			if m.typ == "array" {
+				m.shape = inText(parameter{shape: m.shape, object: encoding.get(m.name)})
+			}
 			out = append(out, m)
 			continue
 		}
@@ -121,8 +124,8 @@ func (p *planner) deep(a *action, s *schemas, b *payload, list []member) ([]memb
 	return out, nil
 }
 
-// inText is the shape of a parameter as text carries it. A list that stands in
-// one value, with commas between, is a text.
+// inText is the shape of a parameter as text carries it. A list or an object that
+// stands in one value, with commas between, is a text.
 func inText(q parameter) shape {
 	s := q.shape
 	asText := func(how string) {
@@ -137,7 +140,9 @@ func inText(q parameter) shape {
 			asText(" (several with " + between + " between)")
 		}
 	case "object":
-		if !q.asJSON {
+		if !q.asJSON && q.object.get("explode").v == false {
+			asText(" (names and values, with commas between)")
+		} else if !q.asJSON {
 			asText("")
 		}
 	case "", "null":

@@ -134,3 +134,39 @@ func TestAnObjectOfTooManyMembersIsNamed(t *testing.T) {
 		t.Errorf("%v %s", err, r.Report())
 	}
 }
+
+// A list that stands in one value of a form, and an object that stands in one of a query, are a
+// text: taken apart they would be sent as what the description does not have.
+func TestWhatStandsInOneValueIsAText(t *testing.T) {
+	send := func(doc, action string, args runtime.Args) string {
+		t.Helper()
+		r, err := one(t, doc, openapi.Options{Name: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, r)
+		set := parse(t, r)
+		for _, p := range set.Services()[0].Actions[0].Params {
+			if _, isText := args[p.Name].(string); isText != (p.Type != runtime.TypeArray) {
+				t.Errorf("%s is of type %s", p.Name, p.Type)
+			}
+		}
+		return builds(t, set, "x."+action, args)
+	}
+	const fields = `{"swagger": "2.0", "host": "x.test", "paths": {"/a": {"post": {"operationId": "it", "consumes": ["application/x-www-form-urlencoded"], "parameters": [
+		{"name": "csv", "in": "formData", "type": "array", "items": {"type": "string"}}, {"name": "pipes", "in": "formData", "type": "array", "collectionFormat": "pipes", "items": {"type": "string"}},
+		{"name": "multi", "in": "formData", "type": "array", "collectionFormat": "multi", "items": {"type": "string"}}]}}}}`
+	if got := send(fields, "it", runtime.Args{"csv": "1,2", "pipes": "3|4", "multi": []any{"5", "6"}}); got != "csv=1%2C2&multi=5&multi=6&pipes=3%7C4" {
+		t.Errorf("Swagger: %s", got)
+	}
+	const encoded = head + `"/a": {"post": {"operationId": "it", "requestBody": {"content": {"application/x-www-form-urlencoded": {"encoding": {"csv": {"explode": false}, "blanks": {"style": "spaceDelimited", "explode": false}},
+		"schema": {"type": "object", "properties": {"csv": {"type": "array", "items": {"type": "integer"}}, "blanks": {"type": "array", "items": {"type": "string"}}, "each": {"type": "array", "items": {"type": "string"}}}}}}}}}}}`
+	if got := send(encoded, "it", runtime.Args{"csv": "1,2", "blanks": "3 4", "each": []any{"5", "6"}}); got != "blanks=3+4&csv=1%2C2&each=5&each=6" {
+		t.Errorf("encoding: %s", got)
+	}
+	const object = head + `"/a": {"get": {"operationId": "it", "parameters": [{"name": "col", "in": "query", "explode": false, "schema": {"type": "object", "properties": {"R": {"type": "integer"}, "G": {"type": "integer"}}}},
+		{"name": "sp", "in": "query", "schema": {"type": "object", "properties": {"x": {"type": "integer"}}}}]}}}}`
+	if got := send(object, "it", runtime.Args{"col": "R,1,G,2", "x": "3"}); got != "col=R%2C1%2CG%2C2&x=3" {
+		t.Errorf("an object: %s", got)
+	}
+}
