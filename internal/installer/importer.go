@@ -31,17 +31,10 @@ type Imported = openapi.Result
 
 // ImportFile makes a service file of an API description in a file. What it
 // refers to must lie in the folder of the file or below: links out of it are
-// not followed.
+// not followed, but for the description itself.
 func ImportFile(i Import) (*Imported, error) {
-	dir, name := filepath.Dir(i.From), filepath.Base(i.From)
-	root, err := os.OpenRoot(dir)
-	if err == nil {
-		if _, missing := root.Stat(name); errors.Is(missing, fs.ErrNotExist) { // said here, with its folder
-			_ = root.Close()
-			err = missing
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	root, name, err := openFolder(i.From)
+	if errors.Is(err, fs.ErrNotExist) { // said here, with its folder
 		return nil, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no file " + i.From, Hint: "check the path"}
 	}
 	if err != nil {
@@ -49,6 +42,29 @@ func ImportFile(i Import) (*Imported, error) {
 	}
 	defer func() { _ = root.Close() }()
 	return i.run(openapi.Options{Files: root.FS(), Document: name})
+}
+
+// openFolder opens the folder of a file. That of a link which leads out of its own is the one
+// that it leads to.
+func openFolder(file string) (*os.Root, string, error) {
+	for linked := false; ; linked = true {
+		dir, name := filepath.Dir(file), filepath.Base(file)
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, "", err
+		}
+		_, err = root.Stat(name)
+		if err == nil || linked && !errors.Is(err, fs.ErrNotExist) {
+			return root, name, nil
+		}
+		_ = root.Close()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, "", err
+		}
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return nil, "", err
+		}
+	}
 }
 
 // ImportURL does the same with a description that is fetched. What it refers to
