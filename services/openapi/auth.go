@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -195,12 +196,24 @@ func clientsOwn(v value) string {
 	} else if len(flows) != 1 {
 		return ""
 	}
-	own := &service{name: "x", auth: &auth{typ: "oauth2", name: at}}
-	_, err := services.Parse("x.yaml", []byte("name: x\nversion: 1.0.0\nbase_url: https://x.test\nauth: "+own.authText()+"\nactions:\n"+catchAlls))
-	if err != nil || !strings.HasPrefix(at, "https://") {
+	if (&auth{typ: "oauth2", name: at}).fault() != "" || !strings.HasPrefix(at, "https://") {
 		return ""
 	}
 	return at
+}
+
+// fault is what is wrong with it in a service file, "" for nothing.
+func (a *auth) fault() string {
+	own := &service{name: "x", auth: a}
+	_, err := services.Parse("x.yaml", []byte("name: x\nversion: 1.0.0\nbase_url: https://x.test\nauth: "+own.authText()+"\nactions:\n"+catchAlls))
+	var problems services.Problems
+	switch {
+	case errors.As(err, &problems):
+		return problems[0].Msg
+	case err != nil:
+		return err.Error()
+	}
+	return ""
 }
 
 func givenAuth(given string) (*auth, error) {
@@ -211,8 +224,11 @@ func givenAuth(given string) (*auth, error) {
 			return &auth{typ: typ}, nil
 		}
 	case "header", "query", "body":
-		if name != "" {
-			return &auth{typ: typ, name: name}, nil
+		if a := (&auth{typ: typ, name: name}); name != "" {
+			if why := a.fault(); why != "" {
+				return nil, fmt.Errorf("--auth %s cannot be: %s", shown(given), why)
+			}
+			return a, nil
 		}
 	}
 	return nil, fmt.Errorf("--auth takes none, bearer, basic, header:NAME, query:NAME or body:FIELD, not %s", shown(given))

@@ -30,6 +30,9 @@ func TestDocumentsThatAreNoneAreRefused(t *testing.T) {
 		"no version":   {"info: {}", "no field openapi or swagger"},
 		"old":          {`swagger: "1.2"`, "no field openapi or swagger"},
 		"new":          {"openapi: 4.0.0", `openapi "4.0.0" is not a version`},
+		"new number":   {"openapi: 4.1", `openapi "4.1" is not a version`},
+		"number":       {"openapi: 3.1", "no operation is left"},
+		"both names":   {`{"openapi": "3.0.0", "servers": [{"url": "https://{a-.}.{a}.test"}], "paths": {"/a": {"get": {}}}}`, "two variables that are called alike"},
 		"no paths":     {"openapi: 3.0.0", "no operation is left"},
 		"no server":    {`{"openapi": "3.0.0", "paths": {"/a": {"get": {}}}}`, "names no server"},
 		"cleartext":    {`{"openapi": "3.0.0", "servers": [{"url": "http://x.test"}], "paths": {"/a": {"get": {}}}}`, "is not https"},
@@ -57,12 +60,20 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"not \"bearer:x\"":        {Auth: "bearer:x"},
 		"is not https":            {BaseURL: "http://x.test"},
 		"is not a name":           {Name: "No Name"},
+		`--auth "header:Host"`:    {Auth: "header:Host"},
+		`--auth "header:Bad:N"`:   {Auth: "header:Bad:N"},
 		"no operation is left":    {Tags: []string{"none"}},
 		"no operation is left to": {PathPrefix: "/b"},
 	} {
 		if _, err := one(t, good, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
+	}
+	if _, err := one(t, good, openapi.Options{Auth: "header:Host"}); err == nil || !strings.Contains(runtime.AsError(err).Hint, "import --help") {
+		t.Errorf("%+v", runtime.AsError(err))
+	}
+	if r, err := one(t, good, openapi.Options{Name: "null"}); err != nil || parse(t, r).Services()[0].Name != "null" {
+		t.Error(err)
 	}
 	for text, want := range map[string]string{ // the fix is about what was given
 		head + `}}`:                                    "whose paths has the operations",

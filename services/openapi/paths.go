@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,7 +49,7 @@ func openDocument(l *library, name string) (*document, error) {
 		return nil, err
 	}
 	d := &document{library: l, root: value{in: f, v: f.root}}
-	version := d.root.text("openapi")
+	version := cmp.Or(d.root.text("openapi"), string(number(d.root.get("openapi").v))) // YAML has 3.1 for a number
 	switch old := d.root.get("swagger").v; {
 	case strings.HasPrefix(version, "3."):
 		l.beside = !strings.HasPrefix(version, "3.0")

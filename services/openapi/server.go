@@ -118,8 +118,15 @@ func readServer(v value) (*server, error) {
 	alone, _, _ := strings.Cut(host, ":")
 	defaults := v.get("variables")
 	below = variable().ReplaceAllStringFunc(below, func(hole string) string { return defaults.get(hole[1 : len(hole)-1]).text("default") })
+	called := map[string]string{}
 	for _, m := range variable().FindAllStringSubmatch(host, -1) {
 		name := argName(m[1])
+		if other, have := called[name]; have && other == m[1] {
+			continue
+		} else if have {
+			return nil, fmt.Errorf("the server %s has two variables that are called alike", shown(address))
+		}
+		called[name] = m[1]
 		host = strings.ReplaceAll(host, m[0], "{"+name+"}")
 		s.vars = append(s.vars, pair{name, variablePattern(defaults.get(m[1]), m[0] == alone)})
 	}

@@ -106,6 +106,7 @@ func TestVariablesTakeWhatTheDocumentGivesThem(t *testing.T) {
 		{"https://{site}", `{"default": "acme"}`, "acme.okta.com", "acme.okta.com:443"},
 		{"https://{site}:8443/api", `{"default": "acme"}`, "acme.okta.com", "acme.okta.com:8443"},
 		{"https://{site}.x.test", `{"default": "eu.acme"}`, "us.acme", "us.acme.x.test:443"},
+		{"https://{site}.of-{site}.test", `{"default": "acme"}`, "acme", "acme.of-acme.test:443"},
 		{"https://{site}.x.test", `{"default": "acme"}`, "us.acme", ""},
 		{"https://{site}", `{"enum": ["a.x.test", "b.x.test"]}`, "b.x.test", "b.x.test:443"},
 		{"https://{site}", `{"enum": ["a.x.test", "b.x.test"]}`, "b-x-test", ""},

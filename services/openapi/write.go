@@ -26,7 +26,7 @@ func (s *service) text(withWords bool) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# yaml-language-server: $schema=%s\n", SchemaURL)
 	fmt.Fprintf(&b, "# Imported from %s. Risks are guessed from the method and from\n# words: read those of what writes, deletes or hands out access.\n", plainComment(s.from))
-	fmt.Fprintf(&b, "name: %s\nversion: %s\ndescription: %s\n", s.name, s.version, prose(s.description))
+	fmt.Fprintf(&b, "name: %s\nversion: %s\ndescription: %s\n", quote(s.name), s.version, prose(s.description))
 	fmt.Fprintf(&b, "adapter: http\nbase_url: %s\n", quote(s.server.base))
 	if len(s.server.vars) > 0 {
 		b.WriteString("vars:\n")
