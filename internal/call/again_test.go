@@ -173,3 +173,24 @@ func TestAPageWhereNothingFitsIsNotTheLast(t *testing.T) {
 		}
 	}
 }
+
+// So is one of a list that stands in an object: of what its filter goes through something is there.
+func TestAPageOfAWrappedListWhereNothingFitsIsNotTheLast(t *testing.T) {
+	t.Parallel()
+	for filter, list := range map[string]map[string]bool{
+		"[.result[] | select(.open)]":                       {`{"result":[{"a":1}],"columns":["a"]}`: true, `{"result":[],"columns":["a"]}`: false, `{"result":null}`: false, `{"columns":["a"]}`: false, `null`: false, `[]`: false},
+		".data.items | map(select(.open))":                  {`{"data":{"items":[{}]}}`: true, `{"data":{"items":[]},"items":[1]}`: false, `{"data":null}`: false},
+		".data.items|map(select(.tags[] == \"x\"))":         {`{"data":{"items":[{}]}}`: true, `{"data":{"items":[]}}`: false},
+		"{n: .total} as $n | [.items[]? | select(.a[0].b)]": {`{"total":2,"items":[{}]}`: true, `{"total":2,"items":[]}`: false},
+		".result":          {`{"result":[],"columns":["a"]}`: false},
+		".result[0].items": {`{"result":[{"items":[]}]}`: false},
+	} {
+		text := strings.Replace(again, "pagination:", "response: {filter: '"+filter+"'}\n    pagination:", 1)
+		a, first := firstOfAction(t, text, "again.list", runtime.Args{})
+		for body, want := range list {
+			if _, more, err := a.next(first, &Answer{Status: 200, Body: []byte(body)}, 1, 0); err != nil || more != want {
+				t.Errorf("%s of %s: more %v, %v", filter, body, more, err)
+			}
+		}
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services/jq"
@@ -89,6 +91,23 @@ func elements(body []byte) int {
 	return len(list)
 }
 
+// listed finds the lists that a filter goes through: .result[], or .result | map(…).
+var listed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`((?:\.[A-Za-z_][A-Za-z0-9_]*)+)(?:\[\]| *\| *map\b)`)
+})
+
+// leaves reports whether a page has elements of which a filter left nothing: it is a list of
+// some, or something else in which what the filter goes through is one.
+func leaves(filter string, body []byte) bool {
+	if elements(body) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(listed().FindAllStringSubmatch(filter, -1), func(m []string) bool {
+		some, err := jq.Filter(m[1]+" | arrays | length > 0", body)
+		return err == nil && string(some) == "true"
+	})
+}
+
 // next is the step of the page that follows. Count is how many elements the last
 // one had, -1 when it was no list.
 func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, error) {
@@ -110,7 +129,7 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 		if count < 0 {
 			return step{}, false, unfollowed(s, "answers with something else than a list, so that the last page cannot be told; its action needs response.filter")
 		}
-		if count == 0 && elements(answer.Body) == 0 { // or its filter left nothing of it
+		if count == 0 && !leaves(s.action.HTTP.Filter, answer.Body) {
 			return step{}, false, nil
 		}
 		number := page
