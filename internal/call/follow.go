@@ -143,9 +143,14 @@ func (a Actions) redirected(s step, location string, status int) (step, error) {
 	return next, nil
 }
 
-// reads reports whether its request may be sent again: one that was followed is a GET.
+// reads reports whether its request may be sent again: one that was followed is a GET or HEAD.
 func (s step) reads() bool {
 	return s.req.Followed || s.action.HTTP.Method == http.MethodGet || s.action.HTTP.Method == http.MethodHead
+}
+
+// looks reports whether its request is a HEAD, of which nobody wants a body.
+func (s step) looks() bool {
+	return s.req.Followed && s.req.Target.Method == http.MethodHead || !s.req.Followed && s.action.HTTP.Method == http.MethodHead
 }
 
 // undone is the error of a request that was not done. Of one that comes behind another it says
@@ -170,8 +175,8 @@ func unfollowed(s step, format string, args ...any) error {
 	}
 }
 
-// follow makes the step that a URL of an answer leads to: a GET on the same
-// origin, and whatever action that is.
+// follow makes the step that a URL of an answer leads to: a GET, or from a HEAD another
+// (RFC 9110 section 15.4), on the same origin, and whatever action that is.
 func (a Actions) follow(from step, ref, how string) (step, error) {
 	if from.url == nil {
 		return step{}, unsettled(from)
@@ -187,6 +192,9 @@ func (a Actions) follow(from step, ref, how string) (step, error) {
 	}
 	to.Host = authority
 	target := runtime.Target{Scheme: to.Scheme, Authority: authority, Method: http.MethodGet, Path: to.RequestURI()}
+	if from.looks() {
+		target.Method = http.MethodHead
+	}
 	header := from.header.Clone()
 	header.Del("Content-Type")
 	match, err := a.Services.Current().Table().Match(classifier.Input{
