@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -200,6 +201,74 @@ func TestAFileOfCasesWithWrongTypes(t *testing.T) {
 		if _, err := trial.Run(t.Context(), trial.Options{File: file}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// answering runs the cases of a shop whose upstream gives what a path says: /status/body, and
+// returns what became of them and what the file of cases is then.
+func answering(t *testing.T, cases string, o trial.Options) (string, string) {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, body, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		code, _ := strconv.Atoi(status)
+		w.WriteHeader(code)
+		if body == "huge" {
+			body = `"` + strings.Repeat("x", 4<<20) + `"`
+		}
+		fmt.Fprint(w, body)
+	}))
+	defer upstream.Close()
+	if o.File = filepath.Join(t.TempDir(), "any.yaml"); o.Upstream != "" {
+		o.Upstream = upstream.URL
+	}
+	for name, text := range map[string]string{
+		o.File:                "name: any\nversion: 1.0.0\nbase_url: https://x.test\nauth: {type: none}\nactions:\n  get: {description: Get, method: GET, path: \"/{status}/{body}\", response: {filter: .}}\n",
+		trial.CasesOf(o.File): "cases:\n  - " + cases + "\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Stat(trial.CasesOf(o.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := trial.Run(t.Context(), o)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	now, err := os.ReadFile(trial.CasesOf(o.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(trial.CasesOf(o.File)); err != nil || after.Mode() != before.Mode() {
+		t.Errorf("the cases had the mode %s, and now %v, %v", before.Mode(), after, err)
+	}
+	return strings.TrimSpace(list[0].Outcome + " " + list[0].Why), string(now)
+}
+
+// A case is held against the result that it says, also where nothing is answered.
+func TestACaseIsHeldAgainstItsResult(t *testing.T) {
+	const asked = "up"
+	for _, c := range []struct{ cases, upstream, want string }{
+		{`{action: get, args: {status: "200", body: a}, result: [rice]}`, "", "untried it has a result and no answer: try it with --upstream"},
+		{`{action: get, args: {status: "204", body: "-"}, result: [rice]}`, asked, "failed the answer is empty, and the case says [\"rice\"]"},
+		{`{action: get, args: {status: "200", body: "[1]"}, result: [1]}`, asked, "ok"},
+		{`{action: get, args: {status: "500", body: "[1]"}}`, asked, "failed the answer is 500: [1]"},
+		{`{action: get, args: {status: "201", body: "[1]"}, status: 200}`, asked, "ok"},
+		{`{action: get, args: {status: "200", body: huge}}`, asked, "failed the answer is over 4 MiB"},
+	} {
+		if got, _ := answering(t, c.cases, trial.Options{Upstream: c.upstream}); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.upstream, c.cases, got, c.want)
+		}
+	}
+}
+
+// What the upstream answered is recorded also where it has no body.
+func TestAnEmptyAnswerIsRecorded(t *testing.T) {
+	got, now := answering(t, `{action: get, args: {status: "204", body: "-"}}`, trial.Options{Upstream: "up", Record: true})
+	if got != "ok" || !strings.Contains(now, "request: GET /204/-\n") || !strings.Contains(now, "status: 204\n") || strings.Contains(now, "result") || strings.Contains(now, "answer") {
+		t.Errorf("%s\n%s", got, now)
 	}
 }
 
