@@ -91,9 +91,14 @@ func (i *importer) guard(s *service, p *planner, op *operation, name string, tak
 	for _, guard := range p.guards(op, name) {
 		s.add(guard, taken)
 		if op.unsure {
-			i.note("%s may do more than any other read or write, and is told from them at %s alone: a parameter may be other segments", op, guard.path)
+			i.inPart(guard)
 		}
 	}
+}
+
+// inPart says that an operation has other paths than its guard.
+func (i *importer) inPart(guard *action) {
+	i.note("%s may do more than any other read or write, and is told from them at %s alone: a parameter may be other segments", guard.from, guard.path)
 }
 
 func (o *Options) refuse(err error, hint string) error {
@@ -263,6 +268,9 @@ func (i *importer) drop(s *service, p *planner, problems services.Problems) bool
 			i.skip(a.from.String(), why)
 			if beyond(a.method, a.risk, a.grants) {
 				guards = append(guards, p.bare(a.from, p.prefix, a.name, a.risk, a.grants))
+				if strings.HasSuffix(a.path, "...}") || strings.HasSuffix(a.path, "**") {
+					i.inPart(guards[len(guards)-1])
+				}
 			}
 		default:
 			i.note("%s may do more than any other read or write, and cannot be told from them: %s", a.from, why)

@@ -68,3 +68,18 @@ func TestAnOperationThatIsEverythingIsLeftOutAlone(t *testing.T) {
 		}
 	}
 }
+
+// Where it hands out access, one segment of it is guarded, and the report says that it is no more.
+func TestAnOperationThatIsEverythingIsGuardedInPart(t *testing.T) {
+	r, err := one(t, head+`"/a": {"get": {}}, "/{path}": {"post": {"operationId": "createKey", "parameters": [{"name": "path", "in": "path", "required": true, "x-multi-segment": true, "schema": {"type": "string"}}]}}}}`, openapi.Options{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := parse(t, r)
+	if a := judged(t, set, "POST", "/x"); !a.GrantsAccess || judged(t, set, "POST", "/x/y").Name != "api-write" {
+		t.Errorf("POST /x is %s\n%s", a.Name, r.YAML)
+	}
+	if want := "note: POST /{path} may do more than any other read or write, and is told from them at /{part1} alone"; !strings.Contains(r.Report(), want) {
+		t.Errorf("%s", r.Report())
+	}
+}
