@@ -164,11 +164,28 @@ func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // reset closes the connection such that the client cannot take what it got for
 // complete: it sees a reset, not an end.
-func (c *conn) reset() {
-	if tcp, ok := c.raw.(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(0)
+func (c *conn) reset() { reset(c) }
+
+// reset does that to all of cs. Whoever copies from one of them closes the others, so
+// each is made ready before the first is closed.
+func reset(cs ...net.Conn) {
+	for _, c := range cs {
+		if tcp, ok := below(c).(interface{ SetLinger(sec int) error }); ok {
+			_ = tcp.SetLinger(0)
+		}
 	}
-	c.cut()
+	cutAll(cs)
+}
+
+// below is the connection that c's bytes go over in the end.
+func below(c net.Conn) net.Conn {
+	for {
+		above, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = above.NetConn()
+	}
 }
 
 // cut closes c at once: TLS does not say goodbye, which may take it five seconds.
@@ -182,6 +199,9 @@ func cut(c net.Conn) {
 	}
 	_ = c.Close()
 }
+
+// NetConn is the accepted connection, whatever TLS there is above it.
+func (c *conn) NetConn() net.Conn { return c.raw }
 
 // cut is that for a client's connection, whatever TLS there is below.
 func (c *conn) cut() {

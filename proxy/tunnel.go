@@ -82,10 +82,9 @@ func (d *dialled) close() {
 	_ = d.upstream.Close()
 }
 
-// cut closes both ends at once.
+// cut ends both at once, and what was on its way looks cut to both.
 func (d *dialled) cut() {
-	cut(d.client)
-	cut(d.upstream)
+	reset(d.client, d.upstream)
 }
 
 // Execute implements [runtime.Backend].
@@ -178,6 +177,9 @@ func (t *Tunnel) splice(ctx context.Context, d *dialled, seat *place) (runtime.R
 		defer close(done)
 		var err error
 		defer func() {
+			if errors.Is(err, errRead) && !errors.Is(err, net.ErrClosed) || errors.Is(err, errQuiet) {
+				reset(d.upstream) // what was sent is no whole upload; who closed the client says how this one ends
+			}
 			if err != nil {
 				d.close() // nobody waits for the answer of a request that broke off
 			}

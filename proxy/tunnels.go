@@ -211,8 +211,19 @@ func (t *tunnels) closeAll() {
 }
 
 // closeThose cuts the tunnels that which asks for: one whose client reads nothing would
-// keep those behind it open.
-func (t *tunnels) closeThose(which func(*place) bool) { t.end(which, cutAll) }
+// keep those behind it open. What is on its way in one must not look complete.
+func (t *tunnels) closeThose(which func(*place) bool) {
+	var busy []net.Conn
+	t.end(func(p *place) bool {
+		those := which(p)
+		if those && (p.spliced || p.upgraded || p.flows()) {
+			busy = append(busy, p.conns...)
+			return false
+		}
+		return those
+	}, cutAll)
+	reset(busy...)
+}
 
 // end ends those that which asks for, outside the lock: ending gives places back.
 func (t *tunnels) end(which func(*place) bool, end func(conns []net.Conn)) {

@@ -245,6 +245,9 @@ func (t *talkative) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// NetConn returns the connection below, as that of TLS does.
+func (t *talkative) NetConn() net.Conn { return t.Conn }
+
 // CloseWrite ends our half of the connection.
 func (t *talkative) CloseWrite() error {
 	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
