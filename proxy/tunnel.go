@@ -226,10 +226,12 @@ type halfway struct {
 	ended atomic.Bool
 }
 
-// end says that one way has ended. The other one's source is dst.
-func (h *halfway) end(dst net.Conn) {
+// end says that the way from src to dst has ended. The other one may be reading from
+// dst, or writing to src, which takes nothing.
+func (h *halfway) end(dst, src net.Conn) {
 	h.ended.Store(true)
 	h.arm(dst)
+	h.armWrite(src)
 }
 
 // arm gives the next read of the way that is left its time.
@@ -237,6 +239,28 @@ func (h *halfway) arm(src net.Conn) {
 	if h.ended.Load() {
 		_ = src.SetReadDeadline(time.Now().Add(h.idle))
 	}
+}
+
+// armWrite does that for its next write, which a peer that reads nothing would hold up.
+func (h *halfway) armWrite(dst net.Conn) {
+	if h.ended.Load() {
+		_ = dst.SetWriteDeadline(time.Now().Add(h.idle))
+	}
+}
+
+// write writes p to dst. In the way that is left, that goes on as long as some of it moves.
+func (h *halfway) write(dst net.Conn, p []byte) (n int, err error) {
+	h.armWrite(dst)
+	n, err = dst.Write(p)
+	if n > 0 && h.over(err) {
+		var more int
+		more, err = insist(p[n:], func() { h.armWrite(dst) }, dst.Write)
+		n += more
+	}
+	if h.over(err) {
+		return n, errQuiet
+	}
+	return n, err
 }
 
 // over reports whether an error is that nothing has moved for too long.
@@ -254,7 +278,7 @@ func pump(dst, src net.Conn, seat *place, half *halfway) (n int64, err error) {
 		got, rerr := src.Read(buf)
 		if got > 0 {
 			seat.touch()
-			wrote, werr := dst.Write(buf[:got])
+			wrote, werr := half.write(dst, buf[:got])
 			n += int64(wrote)
 			if werr != nil {
 				return n, fmt.Errorf("write: %w", werr)
@@ -264,7 +288,7 @@ func pump(dst, src net.Conn, seat *place, half *halfway) (n int64, err error) {
 			if ends, ok := dst.(interface{ CloseWrite() error }); ok {
 				_ = ends.CloseWrite()
 			}
-			half.end(dst)
+			half.end(dst, src)
 			return n, nil
 		}
 		if half.over(rerr) {
