@@ -16,7 +16,7 @@ type Limits struct {
 	TunnelFiles  int // descriptors of all tunnels, a raw one has two; 0: twice as many as Tunnels
 	Visitors     int // connections on the listener in all, tunnels aside; 0: as many as their owners may have
 	Connections  int // of the owner among them; as many as PerPrincipal and Tunnels allow, at least Strangers
-	Strangers    int // of any other user, of each that a kimbap elsewhere says ([Known]), and of all unknown peers together; 64
+	Strangers    int // of any other user, of each that a kimbap elsewhere says ([Known]), of each host of unknown peers, and of all those on loopback together; 64
 
 	Requests             int // in flight in all; 8192
 	RequestsPerPrincipal int // in flight of one principal; 1024

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -26,10 +27,23 @@ type visitors struct {
 }
 
 // visitor is for whom a connection counts: a user of the machine, one of those who
-// said who they are, or all whom neither the kernel nor they name, as one.
+// said who they are, or all from one address whom neither the kernel nor they name.
 type visitor struct {
 	peer  runtime.Peer
-	known string // [Known.Owner]
+	known string     // [Known.Owner]
+	from  netip.Addr // the host that it is on; of loopback, which is everybody's, none
+}
+
+// hostOf is where an unknown peer comes from. A host of IPv6 may take any address of a /64.
+func hostOf(source string) netip.Addr {
+	addr, err := netip.ParseAddr(source)
+	if addr = addr.Unmap(); err != nil || addr.IsLoopback() {
+		return netip.Addr{}
+	}
+	if addr.Is6() && !addr.IsLinkLocalUnicast() {
+		return netip.PrefixFrom(addr, 64).Masked().Addr()
+	}
+	return addr
 }
 
 func newVisitors(l Limits) *visitors {
@@ -142,6 +156,8 @@ func (s *Server) admit(c net.Conn) (own *conn, full bool) {
 	own.visitor.peer = own.peer
 	if k, ok := c.(*Known); ok {
 		own.known, own.visitor.known = &k.Caller, k.Owner
+	} else if !own.peer.Known && !own.peer.Owner {
+		own.visitor.from = hostOf(own.source)
 	}
 	w, why := s.visitors.gate.Join(own.visitor, 1)
 	switch {

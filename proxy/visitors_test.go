@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,6 +53,54 @@ func TestConnectionsAreCountedPerPeer(t *testing.T) {
 		}
 		_ = held[1].Close()
 		r.eventually("room", func() bool { return as(c.peer).served() })
+	}
+}
+
+// from is a connection that comes from an address.
+type from struct {
+	net.Conn
+	address string
+}
+
+func (f from) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(f.address), 4711))
+}
+
+// Where the kernel names nobody, one container or machine takes no places from another.
+func TestUnknownPeersAreCountedPerAddress(t *testing.T) {
+	var peer runtime.Peer
+	r := newRig(t, func(o *Options, _ *stages) {
+		o.Limits = Limits{Strangers: 1, HeadTimeout: time.Minute, DrainTimeout: 5 * time.Second}
+		o.Peer = func(net.Conn) runtime.Peer { return peer }
+	})
+	for _, c := range []struct {
+		address string
+		in      bool
+	}{
+		{"172.17.0.2", true}, {"172.17.0.2", false}, {"::ffff:172.17.0.2", false}, {"172.17.0.3", true},
+		{"fd00:1::5", true}, {"fd00:1::6", false}, {"fd00:2::5", true}, // a host has all of a /64
+		{"fe80::1%eth0", true}, {"fe80::1%eth1", true},
+		{"127.0.0.1", true}, {"127.0.0.2", false}, {"::1", false}, // any program has all of these
+	} {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = theirs.Close() })
+		own, _ := r.server.admit(from{ours, c.address})
+		if (own != nil) != c.in {
+			t.Errorf("%s: let in %v", c.address, own != nil)
+		}
+		if own != nil {
+			t.Cleanup(func() { _ = own.Close() })
+		}
+	}
+	peer = runtime.Peer{Known: true, UID: 1}
+	for i, address := range []string{"127.0.0.1", "192.0.2.1"} { // a user counts for all of his
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = theirs.Close() })
+		if own, _ := r.server.admit(from{ours, address}); (own != nil) != (i == 0) {
+			t.Errorf("a user from %s: let in %v", address, own != nil)
+		} else if own != nil {
+			t.Cleanup(func() { _ = own.Close() })
+		}
 	}
 }
 
