@@ -134,7 +134,7 @@ func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*d
 	trusted := caller.Token.Empty() && !caller.RequireToken && caller.Peer.Owner
 	upstream, address, private, err := t.o.Dialer.Dial(ctx, authority, trusted, false)
 	if err != nil {
-		return nil, dialError(authority, err)
+		return nil, dialError(ctx, authority, err)
 	}
 	o.seat.hold(upstream)
 	if err := o.Start(http.StatusOK, nil); err != nil {
@@ -152,16 +152,30 @@ func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*d
 	}, nil
 }
 
-func dialError(authority string, err error) error {
-	var e *runtime.Error
-	if errors.As(err, &e) {
+// dialError says why there is no connection, in the words of the requests inside of others.
+func dialError(ctx context.Context, authority string, err error) error {
+	var named *runtime.Error
+	if errors.As(err, &named) {
 		return err
 	}
-	return &runtime.Error{
+	e := &runtime.Error{
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonUpstreamUnavailable,
 		Msg: fmt.Sprintf("%s cannot be reached", authority), Hint: "check the host name and that it is up",
 		Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, err),
 	}
+	var network net.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		e.Code, e.Reason, e.Msg, e.Hint = runtime.CodeCanceled, "", "the client went away", ""
+	case !errors.As(err, &network) || !network.Timeout():
+	case errors.As(err, new(*net.DNSError)):
+		e.Code, e.Reason = runtime.CodeTimeout, ""
+		e.Msg, e.Hint = fmt.Sprintf("the name of %s could not be resolved in time", authority), "try again, or check the network and its resolver"
+	default:
+		e.Code, e.Reason = runtime.CodeTimeout, ""
+		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached in time", authority), "try again, or raise upstream.dial_timeout"
+	}
+	return e
 }
 
 // splice passes bytes both ways until both ends have finished. It closes both.
