@@ -145,10 +145,18 @@ func (b *Body) nextChunk() error {
 	return io.EOF
 }
 
-// line reads up to CR LF. The line is valid until the next read.
+// line reads up to CR LF, at most so many bytes with it. The line is valid until the next read.
 func (b *Body) line(limit int) ([]byte, error) {
 	line, err := b.br.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) || len(line) > limit {
+	var long []byte // what is more than the reader holds at a time
+	for errors.Is(err, bufio.ErrBufferFull) && len(long)+len(line) <= limit {
+		long = append(long, line...)
+		line, err = b.br.ReadSlice('\n')
+	}
+	if len(long) > 0 {
+		line = append(long, line...)
+	}
+	if len(line) > limit || errors.Is(err, bufio.ErrBufferFull) {
 		return nil, ErrChunks
 	}
 	if err != nil {
@@ -196,7 +204,7 @@ func hexValue(c byte) int {
 // readTrailer reads the fields after the last chunk and the empty line.
 func (b *Body) readTrailer() error {
 	for total := 0; ; {
-		line, err := b.line(MaxTrailers)
+		line, err := b.line(MaxTrailers + len("\r\n"))
 		if err != nil {
 			return err
 		}

@@ -109,6 +109,29 @@ func TestBodiesEndWhereTheyShould(t *testing.T) {
 	}
 }
 
+// One trailer field may be as long as all of them, however much of a line the reader holds.
+func TestALongTrailerIsTaken(t *testing.T) {
+	for length, want := range map[int]error{5000: nil, http1.MaxTrailers: nil, http1.MaxTrailers + 1: http1.ErrChunks, 1 << 20: http1.ErrChunks} {
+		value := strings.Repeat("y", length-len("X-A:"))
+		for _, size := range []int{16, 4 << 10, 64 << 10} {
+			br := bufio.NewReaderSize(strings.NewReader("1\r\nx\r\n0\r\nX-A:"+value+"\r\n\r\nrest"), size)
+			b := http1.NewBody(br, http1.Framing{Chunked: true})
+			if _, err := io.ReadAll(b); !errors.Is(err, want) {
+				t.Errorf("%d bytes, %d at once: %v", length, size, err)
+			} else if want == nil && b.Trailer().Get("X-A") != value {
+				t.Errorf("%d bytes, %d at once: it came as another", length, size)
+			}
+			if rest, _ := io.ReadAll(br); want == nil && string(rest) != "rest" {
+				t.Errorf("%d bytes, %d at once: %d bytes are left", length, size, len(rest))
+			}
+		}
+	}
+	b := http1.NewBody(bufio.NewReaderSize(strings.NewReader("0\r\nX-A:"+strings.Repeat("y", 100)), 16), http1.Framing{Chunked: true})
+	if _, err := io.ReadAll(b); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("cut in a long one: %v", err)
+	}
+}
+
 func TestTrailersFollowTheBody(t *testing.T) {
 	b := http1.NewBody(bufio.NewReader(strings.NewReader("1\r\nx\r\n0\r\nx-a: 1\r\nX-A:\t2 \r\nX-B:\r\n\r\n")), chunked)
 	if b.Trailer() != nil {
