@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,82 @@ func TestManyAddressesAreNotAllDialled(t *testing.T) {
 	if _, _, err := g.Dial(t.Context(), Request{Authority: "many.test:443"}); err == nil || len(w.list()) != maxAttempts {
 		t.Errorf("%d dials, %v", len(w.list()), err)
 	}
+}
+
+// A connection being made is a descriptor: no name takes more than two at a time, and each
+// address has its time all the same.
+func TestAddressesThatDoNotAnswerAreNotAllDialledAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		timeout time.Duration
+		slow    map[int]time.Duration // of the eight; the others hang
+		want    string
+		takes   time.Duration
+	}{
+		{"all hang", 10 * time.Second, nil, "error", 10 * time.Second},
+		{"the first is slow", 10 * time.Second, map[int]time.Duration{0: patience - 1}, "→ 93.184.216.0:443", patience - 1},
+		{"the last answers", 10 * time.Second, map[int]time.Duration{7: time.Second}, "→ 93.184.216.7:443", 3*patience + stagger + time.Second},
+		{"in little time", 2 * time.Second, map[int]time.Duration{7: 0}, "→ 93.184.216.7:443", 3*500*time.Millisecond + stagger},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, n, w := guard(t, Options{Timeout: c.timeout})
+				crowd := &crowd{wires: w}
+				g.dialer = crowd
+				for i := range 8 {
+					a := fmt.Sprintf("93.184.216.%d", i)
+					n.answers["many.test"] = append(n.answers["many.test"], a)
+					w.slow[a+":443"] = time.Hour
+					if slow, given := c.slow[i]; given {
+						w.slow[a+":443"] = slow
+					}
+				}
+				began := time.Now()
+				conn, info, err := g.Dial(t.Context(), Request{Authority: "many.test:443"})
+				if got := outcome(conn, info, err); got != c.want || time.Since(began) != c.takes {
+					t.Errorf("%s after %s (%v)", got, time.Since(began), err)
+				}
+				if synctest.Wait(); crowd.most != maxBeside {
+					t.Errorf("%d at a time", crowd.most)
+				}
+			})
+		})
+	}
+}
+
+// One that had to give way did not break off: what is said of the dial is that it took too long.
+func TestAnAddressThatGaveWayTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, n, w := guard(t, Options{})
+		n.answers["many.test"] = []string{"93.184.216.0", "93.184.216.1", "93.184.216.2"}
+		for i, takes := range []time.Duration{time.Hour, 3 * time.Second, 3 * time.Second} {
+			a := fmt.Sprintf("93.184.216.%d:443", i)
+			w.slow[a], w.fail[a] = takes, true
+		}
+		_, _, err := g.Dial(t.Context(), Request{Authority: "many.test:443"})
+		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+// crowd counts the dials that go on at a time.
+type crowd struct {
+	*wires
+	now, most int
+}
+
+func (c *crowd) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	c.now++
+	c.most = max(c.most, c.now)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.now--
+	}()
+	return c.wires.DialContext(ctx, network, address)
 }
 
 // The real resolver and dialer, over loopback.
