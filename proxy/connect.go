@@ -138,8 +138,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request, req *runtime.Reque
 	s.keep(seat, again)
 	_ = s.send(r.Context(), again, out)
 	if left := out.dialled; left != nil { // refused: nobody took them
-		_ = left.upstream.Close()
-		_ = left.client.Close()
+		left.close()
 	}
 }
 

@@ -48,7 +48,7 @@ func spliced(t *testing.T, idle time.Duration) (client, upstream ways, ended <-c
 	results := make(chan runtime.Result, 1)
 	go func() {
 		defer seat.leave()
-		result, _ := tunnel.splice(t.Context(), &dialled{client: &taken{conn: &conn{Conn: near, raw: near}}, upstream: to}, seat)
+		result, _ := tunnel.splice(t.Context(), &dialled{client: &taken{conn: &conn{Conn: near, raw: near}}, upstream: to, release: func() {}}, seat)
 		results <- result
 	}()
 	return client, upstream, results

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -28,8 +29,8 @@ type TunnelOptions struct {
 	Limits Limits        // of a request head
 	// Idle says how long one way may be quiet once the other has ended; nil: 5 min.
 	Idle func() time.Duration
-	// Hold is told of a raw tunnel, and ends it by end when the dialer would not open it
-	// any more. Release says that it has ended. Nil: it is as it was when it was opened.
+	// Hold is told of a raw tunnel as soon as it is dialled, and ends it by end when the
+	// dialer would not open it any more. Release says that it has ended. Nil: it is as it was when it was opened.
 	Hold func(authority, address string, trusted, loopback bool, end func()) (release func())
 }
 
@@ -70,7 +71,7 @@ func NewTunnel(o TunnelOptions) (*Tunnel, error) {
 type dialled struct {
 	client   *taken
 	upstream net.Conn
-	trusted  bool
+	release  func() // of [TunnelOptions.Hold]; more than once
 	result   runtime.Result
 }
 
@@ -78,11 +79,7 @@ type dialled struct {
 func (d *dialled) close() {
 	_ = d.client.Close()
 	_ = d.upstream.Close()
-}
-
-// cut ends both at once, and what was on its way looks cut to both.
-func (d *dialled) cut() {
-	reset(d.client, d.upstream)
+	d.release()
 }
 
 // Execute implements [runtime.Backend].
@@ -122,7 +119,6 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 			return d.result, nil
 		}
 	}
-	defer t.o.Hold(call.Request.Target.Authority, d.result.Address, d.trusted, false, d.cut)()
 	return t.splice(ctx, d, o.seat)
 }
 
@@ -135,17 +131,20 @@ func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*d
 		return nil, dialError(ctx, authority, err)
 	}
 	o.seat.hold(upstream)
+	release := sync.OnceFunc(t.o.Hold(authority, address, trusted, false, o.seat.sever))
 	if err := o.Start(http.StatusOK, nil); err != nil {
 		_ = upstream.Close()
+		release()
 		return nil, err
 	}
 	if _, err := o.Upgrade(); err != nil {
 		_ = upstream.Close()
+		release()
 		return nil, &runtime.Error{Code: runtime.CodeCanceled, Msg: "the client went away", Err: err}
 	}
 	o.seat.hold(o.taken)
 	return &dialled{
-		client: o.taken, upstream: upstream, trusted: trusted,
+		client: o.taken, upstream: upstream, release: release,
 		result: runtime.Result{Status: http.StatusOK, Address: address, Private: private},
 	}, nil
 }

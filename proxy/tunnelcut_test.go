@@ -77,6 +77,36 @@ func TestATunnelThatIsEndedLooksCut(t *testing.T) {
 	}
 }
 
+// From the dial on a tunnel is held, before its client has said what it speaks and while
+// it is judged again: what the guard does not let be any more is not opened then.
+func TestATunnelIsHeldBeforeItIsJudged(t *testing.T) {
+	ends, released := make(chan func(), 1), make(chan string, 1)
+	r := newRig(t, func(o *Options, st *stages) {
+		throughTunnel(t, o, st, TunnelOptions{Dialer: st, Peek: patience, Hold: func(authority, _ string, _, _ bool, end func()) func() {
+			ends <- end
+			return func() { released <- authority }
+		}})
+	})
+	received := r.upstream("other.test:80", func(_ net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) })
+	c := r.connect("other.test:80", "")
+	select {
+	case end := <-ends:
+		end()
+	case <-time.After(patience / 3):
+		t.Fatal("nobody holds it")
+	}
+	_, _ = io.WriteString(c.Conn, "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n")
+	c.gone()
+	if authority := <-released; authority != "other.test:80" || received() != "" {
+		t.Errorf("released %q, sent %q", authority, received())
+	}
+	r.outcome()
+	c = r.connect("other.test:80", "\x00") // is judged again, and denied
+	<-ends
+	c.gone()
+	<-released
+}
+
 // revoke takes the token of the test back.
 func (s *stages) revoke() {
 	s.mu.Lock()

@@ -163,6 +163,14 @@ func (p *place) hold(c net.Conn) {
 	}
 }
 
+// sever ends its connections at once, and what was on its way in them looks cut.
+func (p *place) sever() {
+	p.of.mu.Lock()
+	conns := p.conns
+	p.of.mu.Unlock()
+	reset(conns...)
+}
+
 // splice says that raw bytes pass from now on.
 func (p *place) splice() {
 	p.touch()

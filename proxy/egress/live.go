@@ -9,8 +9,9 @@ import (
 )
 
 // Live is the guard in force, exchanged when the configuration changes while connections
-// are open. It is safe for concurrent use. A dial keeps the guard that it began with; what
-// is held open without requests of its own ([Live.Hold]) is judged again at each change.
+// are open. It is safe for concurrent use. A dial that another guard overtakes is judged by
+// that one too; what is held open without requests of its own ([Live.Hold]) is judged again
+// at each change.
 type Live struct {
 	current atomic.Pointer[Guard]
 
@@ -33,9 +34,17 @@ func NewLive(g *Guard) *Live {
 	return l
 }
 
-// Dial is [Guard.Dial] of the guard in force.
+// Dial is [Guard.Dial] of the guard in force, when the dial has ended too.
 func (l *Live) Dial(ctx context.Context, r Request) (net.Conn, Info, error) {
-	return l.current.Load().Dial(ctx, r)
+	for {
+		g := l.current.Load()
+		conn, info, err := g.Dial(ctx, r)
+		now := l.current.Load()
+		if err != nil || now == g || now.stands(&held{asked: r, address: info.Address, way: g.wayTo(r.Authority)}) {
+			return conn, info, err
+		}
+		_ = conn.Close()
+	}
 }
 
 // Swap puts another guard in force, and ends what is held and would not be opened by it
@@ -55,9 +64,10 @@ func (l *Live) Swap(g *Guard) {
 	}
 }
 
-// Hold names a connection that was dialled for r, to address as [Info] has it. End is
+// Hold names a connection that was just dialled for r, to address as [Info] has it. End is
 // called, once or more, when a guard does not let it be any more, which may be at once:
-// another guard may have come since the dial. Release forgets it.
+// another guard may have come since the dial. By which way it was dialled nobody knows then,
+// so Hold comes before anything that takes time. Release forgets it.
 func (l *Live) Hold(r Request, address string, end func()) (release func()) {
 	h := &held{asked: r, address: address, end: end}
 	l.mu.Lock()

@@ -1,6 +1,9 @@
 package egress
 
 import (
+	"context"
+	"net"
+	"net/netip"
 	"testing"
 )
 
@@ -60,6 +63,44 @@ func TestWhatIsHeldTooLateEndsAtOnce(t *testing.T) {
 	}
 	if _, _, err := l.Dial(t.Context(), Request{Authority: "public.test:443"}); err == nil || len(dialled.list()) > 0 {
 		t.Errorf("dialled by the guard before: %v", err)
+	}
+}
+
+// swaps is a dialer during whose first dial another guard comes.
+type swaps struct {
+	*wires
+	swap func()
+}
+
+func (s *swaps) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if swap := s.swap; swap != nil {
+		s.swap = nil
+		swap()
+	}
+	return s.wires.DialContext(ctx, network, address)
+}
+
+// A guard that comes in the middle of a dial counts for it, also where it would only have
+// gone another way to the same place.
+func TestAGuardThatOvertakesADialCounts(t *testing.T) {
+	for _, c := range []struct {
+		then Options
+		want string
+		anew bool
+	}{
+		{Options{}, "→ 93.184.216.34:443", false},
+		{Options{Deny: []string{"public.test"}}, "denied public", true},
+		{Options{Resolve: map[string]string{"public.test:443": "lan.test:443"}}, "→ 192.168.1.5:443", true},
+		{Options{Private: ModeDeny}, "→ 93.184.216.34:443", false},
+	} {
+		first, _, wires := guard(t, Options{})
+		c.then.Local = func() ([]netip.Addr, error) { return nil, nil }
+		second, _, _ := guard(t, c.then)
+		l := NewLive(first)
+		first.dialer = &swaps{wires, func() { l.Swap(second) }}
+		if got := outcome(l.Dial(t.Context(), Request{Authority: "public.test:443", Trusted: true})); got != c.want || (wires.closed == 1) != c.anew {
+			t.Errorf("%+v: %s, %d closed", c.then, got, wires.closed)
+		}
 	}
 }
 
