@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -85,21 +86,15 @@ func New(o Options) (*Connector, error) {
 // Credential implements [runtime.Vault]: of a grant it is the access token. What is stored
 // decides, not what the service says of it, so that no grant goes to an API.
 func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
-	cred, err := c.o.Vault.Credential(ctx, tenant, auth)
-	if err != nil || !cred.Found() {
+	cred, err := c.read(ctx, tenant, auth)
+	if err != nil || !IsGrant(cred.Value) {
 		return cred, err
 	}
-	if IsGrant(cred.Username) {
-		return runtime.Credential{}, &runtime.Error{
-			Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "a user name is stored as an OAuth grant",
-			Hint: runtime.Command(tenant, "vault set "+auth.UsernameRef),
-		}
+	got, waited, err := c.token(ctx, place{tenant, cred.Name}, cred)
+	if err == nil && waited {
+		got, err = c.still(ctx, tenant, auth, got)
 	}
-	if !IsGrant(cred.Value) {
-		return cred, nil
-	}
-	got, err := c.token(ctx, place{tenant, cred.Name}, cred)
-	if err != nil {
+	if err != nil || !got.Found() {
 		return runtime.Credential{}, err
 	}
 	// Another may be stored meanwhile, perhaps for other hosts and, after a removal, as the same
@@ -107,6 +102,48 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	cred.Authorities = slices.DeleteFunc(slices.Clone(cred.Authorities), func(a string) bool { return !got.Allows(a) })
 	cred.Value, cred.Version, cred.Beside, cred.Refused = got.Value, got.Version, got.Beside, got.Refused
 	return cred, nil
+}
+
+// read is what is stored. A grant is no user name.
+func (c *Connector) read(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
+	cred, err := c.o.Vault.Credential(ctx, tenant, auth)
+	if err != nil || !cred.Found() || !IsGrant(cred.Username) {
+		return cred, err
+	}
+	return runtime.Credential{}, &runtime.Error{
+		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "a user name is stored as an OAuth grant",
+		Hint: runtime.Command(tenant, "vault set "+auth.UsernameRef),
+	}
+}
+
+// still is a token that was waited for, unless the vault was locked meanwhile; where another key
+// was stored, it is that one's.
+func (c *Connector) still(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth, got runtime.Credential) (runtime.Credential, error) {
+	cred, err := c.read(ctx, tenant, auth)
+	if err != nil || !IsGrant(cred.Value) {
+		return cred, err
+	}
+	at := place{tenant, cred.Name}
+	g, err := c.grant(at, cred)
+	if err != nil {
+		return runtime.Credential{}, err
+	}
+	if newer := c.held(ctx, at, cred.Value); newer != nil {
+		g = newer
+	}
+	now := c.o.Clock()
+	switch {
+	case g.AccessToken == got.Value.Reveal(), g.Over != "": // a token outlives the end of its grant
+		return got, nil
+	case g.good(now, spare, aTenth):
+		return c.lent(at, cred, g), nil
+	}
+	return runtime.Credential{}, cmp.Or(c.refusedNow(at, g, now), errReplaced)
+}
+
+// errReplaced is of a grant in whose place one is stored that has no token yet.
+var errReplaced error = &runtime.Error{
+	Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential, Msg: "another OAuth grant was stored meanwhile", Hint: "try again",
 }
 
 // grant is what a credential holds, from memory when it was looked at before.

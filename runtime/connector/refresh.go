@@ -40,11 +40,12 @@ const (
 // errOver is of a grant that the provider has ended (RFC 6749 section 5.2, invalid_grant).
 var errOver = errors.New("the provider has ended the grant")
 
-// token is the credential with an access token that is good now in the place of the grant.
-func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential) (runtime.Credential, error) {
+// token is the credential with an access token that is good now in the place of the grant,
+// and whether a provider was waited for.
+func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential) (got runtime.Credential, waited bool, err error) {
 	g, err := c.grant(at, cred)
 	if err != nil {
-		return runtime.Credential{}, err
+		return got, false, err
 	}
 	now := c.o.Clock()
 	if newer := c.held(ctx, at, cred.Value); newer != nil {
@@ -52,14 +53,15 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 	}
 	refused := c.isSpent(at, g)
 	if !refused && g.good(now, early, aFifth) {
-		return c.lent(at, cred, g), nil
+		return c.lent(at, cred, g), false, nil
 	}
 	fallback := runtime.Credential{}
 	if g.good(now, spare, aTenth) {
 		fallback = c.lent(at, cred, g)
 	}
 	if err := c.refusedNow(at, g, now); err != nil {
-		return orToken(fallback, err)
+		got, err = orToken(fallback, err)
+		return got, false, err
 	}
 	done := c.flight.DoChan(string(at.tenant)+"\x00"+at.name, func() (any, error) {
 		return c.renewed(context.WithoutCancel(ctx), at) // whoever waits may leave: a refresh token that was used must be replaced
@@ -71,13 +73,15 @@ func (c *Connector) token(ctx context.Context, at place, cred runtime.Credential
 	select {
 	case r := <-done:
 		if r.Err != nil {
-			return orToken(fallback, r.Err)
+			got, err = orToken(fallback, r.Err)
+			return got, true, err
 		}
-		return r.Val.(runtime.Credential), nil
+		return r.Val.(runtime.Credential), true, nil
 	case <-long:
-		return fallback, nil
+		return fallback, true, nil
 	case <-ctx.Done():
-		return orToken(fallback, ctx.Err())
+		got, err = orToken(fallback, ctx.Err())
+		return got, true, err
 	}
 }
 
