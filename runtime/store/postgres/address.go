@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"net"
 	"net/netip"
 	"net/url"
@@ -101,7 +102,10 @@ func parsed(u *url.URL, query url.Values, mode string) (*pgxpool.Config, error) 
 		whole.RawQuery = query.Encode()
 		config, err := pgxpool.ParseConfig(whole.String())
 		if err != nil { // its text has the address, and so the password
-			return nil, refused("it cannot be read", "write postgres://USER@HOST/DATABASE; percent-encode what a password has of / : @ ? #", errors.New("address withheld"))
+			if file := (*fs.PathError)(nil); errors.As(err, &file) {
+				return nil, refused("the file "+file.Path+" that it names cannot be read: "+file.Err.Error(), "correct the path, or who may read the file", errors.New("address withheld"))
+			}
+			return nil, refused("it, or a file or a parameter that it names, cannot be read", "write postgres://USER@HOST/DATABASE; percent-encode what a password has of / : @ ? #; check sslrootcert, sslmode and the other parameters", errors.New("address withheld"))
 		}
 		if again || query.Has("target_session_attrs") || len(servers(config)) < 2 {
 			return config, nil
