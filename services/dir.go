@@ -228,7 +228,10 @@ func Remove(dir, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = os.Remove(path + off)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return system.SyncFolder(dir) // else a power cut brings the service back
 }
 
 // off is what the name of a service file ends with while the service is disabled.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -83,7 +84,7 @@ func (f Folder) WritePins(p *Pins) error {
 	if err := Replace(f.PinFile(), append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("pin the service: %w", err)
 	}
-	return nil
+	return system.SyncFolder(filepath.Dir(f.PinFile())) // a service is written next, and must not outlive its pin
 }
 
 // Check refuses bytes that are not those pinned for their address, or not those
