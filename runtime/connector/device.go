@@ -29,7 +29,10 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 	default:
 		extra = append(extra, oauth2.SetAuthURLParam("client_secret", who.Secret.Reveal()))
 	}
-	d, err := s.config.DeviceAuth(c.through(ctx, frank{plain{way}}), extra...)
+	d, err := s.config.DeviceAuth(c.through(ctx, frank{plain{leaving{way, ctx}}}), extra...)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, s.notSignedIn(told(err))
 	}
@@ -69,6 +72,31 @@ func (f frank) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, refusalOf(answer, said.Error)
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(text))
+	return answer, nil
+}
+
+// leaving ends requests with a context that the library does not pass on, as it asks for a
+// device's code.
+type leaving struct {
+	next http.RoundTripper // nil: the usual one
+	ctx  context.Context   //nolint:containedctx // of the one question that it is made for
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (l leaving) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := l.next
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	ctx, cancel := context.WithCancel(r.Context()) // which has the client's own time
+	stop := context.AfterFunc(l.ctx, cancel)
+	end := func() { stop(); cancel() }
+	answer, err := next.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		end()
+		return nil, err
+	}
+	answer.Body = closing{answer.Body, end}
 	return answer, nil
 }
 

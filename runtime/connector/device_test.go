@@ -1,7 +1,10 @@
 package connector
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -108,5 +111,24 @@ func TestADeviceSignInThatIsRefused(t *testing.T) {
 	at.DeviceURL = r.p.URL + "/token"
 	if way, err := r.BeginOnDevice(t.Context(), at, desktop, nil); err != nil || way.Code != "WDJB-MJHT" {
 		t.Errorf("with a code: %v", err)
+	}
+}
+
+// Who leaves while the provider is asked for a code is let go at once, and gets none.
+func TestADeviceSignInThatIsLeftAtItsBeginning(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		_ = q.ParseForm() // so that the end of the connection is heard
+		leave()
+		<-q.Context().Done()
+	}))
+	defer s.Close()
+	at := r.oauth()
+	at.DeviceURL = s.URL + "/device"
+	if way, err := r.BeginOnDevice(ctx, at, desktop, nil); way != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
