@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -82,7 +83,11 @@ func (s *SignIn) notSignedIn(cause error) error {
 		advice = "start again, and agree at once; if it comes back, the provider may demand DPoP or another proof, which kimbap does not do"
 	case errors.As(cause, new(*url.Error)), errors.As(cause, new(silent)):
 		advice = "check the network, and the addresses of auth.oauth2 in the service file; then start again"
+	case errors.As(cause, new(*unreadable)):
+		advice = addresses(advice)
 	case !errors.As(cause, &refused):
+	case refused.elsewhere():
+		advice = addresses(advice)
 	case slices.Contains([]string{"use_dpop_nonce", "invalid_dpop_proof"}, refused.code):
 		advice = noProof
 	case slices.Contains(clientCodes, refused.code):
@@ -96,6 +101,17 @@ func (s *SignIn) notSignedIn(cause error) error {
 		Code: runtime.CodeUpstream, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
 		Msg: "the provider gave no token: " + cause.Error(), Hint: hint(cause, advice), Err: cause,
 	}
+}
+
+// addresses adds to an advice that the question may have gone to a wrong place.
+func addresses(advice string) string {
+	return strings.Replace(advice, "; then start again", ", and the addresses of auth.oauth2 in the service file; then start again", 1)
+}
+
+// elsewhere reports whether a refusal is rather one of a wrong address than of a provider.
+func (r *refusal) elsewhere() bool {
+	gone := []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone}
+	return r.code == "" && (r.status/100 == 3 || slices.Contains(gone, r.status))
 }
 
 // renewable is what helps against a renewal that failed.

@@ -142,6 +142,20 @@ func TestWhatHelpsAgainstARefusedCode(t *testing.T) {
 	}
 }
 
+// An answer as of a wrong address sends people to the addresses of the service file too.
+func TestWhatHelpsAgainstAWrongAddress(t *testing.T) {
+	t.Parallel()
+	for status, body := range map[int]string{http.StatusNotFound: "words", http.StatusMethodNotAllowed: "", http.StatusMovedPermanently: "", http.StatusOK: "<html>words"} {
+		r := newRig(t)
+		r.p.answer(status, body, "Content-Type", "text/html")
+		way := r.Begin(r.oauth(), desktop, nil, "http://127.0.0.1:1/callback")
+		_, err := way.Finish(t.Context(), url.Values{"code": {"c"}, "state": {way.state}})
+		advises(t, strconv.Itoa(status), err, "check the client's id", "the addresses of auth.oauth2 in the service file")
+		_, err = r.BeginAsClient(r.machine(), confidential, nil).Ask(t.Context())
+		advises(t, strconv.Itoa(status), err, "the addresses of auth.oauth2 in the service file")
+	}
+}
+
 // A way that is closed, an answer that is none, and one that does not come are told apart; and a
 // refusal that a moment does not mend names what does.
 func TestWhatHelpsAgainstARefusedRenewal(t *testing.T) {
