@@ -82,7 +82,7 @@ var plan = map[string]room{
 	"runtime/sandbox/frame":    {1, nil},
 	"services":                 {3, []string{"runtime", "runtime/recognised", "classifier", "classifier/gitpush", "classifier/strictjson", "services/request"}},
 	"services/request":         {3, []string{"runtime"}},
-	"services/rest":            {3, []string{"runtime", "proxy/gate", "proxy/http1", "services/request", "services/rest/gulp", "services/rest/outbox", "services/rest/scrub", "services/rest/witness"}},
+	"services/rest":            {3, []string{"runtime", "classifier", "proxy/gate", "proxy/http1", "services/request", "services/rest/gulp", "services/rest/outbox", "services/rest/scrub", "services/rest/witness"}},
 	"services/rest/gulp":       {3, nil},
 	"services/rest/outbox":     {3, []string{"proxy/http1"}},
 	"services/rest/scrub":      {3, nil},

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // refuseRivals refuses a caller's parameter beside the credential's own that a server
 // could take for it: in another spelling, or in the query where the credential stands in
-// the body, and in a form where it stands in the query. Which of the two counts nobody can say, and the caller would act as someone
-// else than the one who was judged. What is built is looked at where its arguments are.
+// the body, and in a form where it stands in the query. Which of the two counts nobody can
+// say, and the caller would act as someone else than the one who was judged. What is built
+// is looked at where its arguments are.
 func refuseRivals(call *runtime.Call, auth *runtime.Auth, m *message) error {
 	if call.Request.Raw == nil {
 		return nil
@@ -41,7 +43,7 @@ func refuseRival(pairs, name string, place bool) error {
 		for piece := range strings.SplitSeq(pair, ";") { // which some servers take for a separator
 			raw, _, _ := strings.Cut(piece, "=")
 			key := queryUnescape(raw)
-			if place && raw == whole && strings.EqualFold(key, name) || !readsAs(key, name) {
+			if place && raw == whole && strings.EqualFold(key, name) || !isRival(key, name) {
 				continue
 			}
 			return &runtime.Error{
@@ -54,10 +56,13 @@ func refuseRival(pairs, name string, place bool) error {
 	return nil
 }
 
-// readsAs reports whether some reader of a query or form takes the key for the name: one
-// that ignores case, one that cuts it at "[", or PHP, which drops blanks before it and
-// all from a NUL on, and writes "_" for a dot, a blank and a bracket.
-func readsAs(key, name string) bool {
+// isRival reports whether some reader of a query or form takes the key for the name. To those
+// that the classifier knows come PHP's other ways: it writes "_" for a dot of the name too,
+// and some trim what stands behind a key.
+func isRival(key, name string) bool {
+	if classifier.SameParameter(key, name) {
+		return true
+	}
 	key, _, _ = strings.Cut(key, "\x00")
 	key = strings.TrimSpace(key)
 	cut, _, _ := strings.Cut(key, "[")
