@@ -240,7 +240,7 @@ func (c *condition) judge(b *Body, value any, tokens []string) (bool, *Error) {
 			return false, nil
 		}
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is neither true nor false", shown(name))
-	case isText && (strings.EqualFold(Trimmed(text), c.value) || readsAs(text, c.value)):
+	case isText && (strings.EqualFold(Trimmed(text), c.value) || SameNumber(text, c.value)):
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action: write it %s", shown(name), shown(c.value))
 	case c.among(value): // JavaScript takes ["admin"] == "admin" for true
 		return false, badInput(reasonAmbiguousParameter, "%s decides the action and is a list: write one value", shown(name))
@@ -254,7 +254,7 @@ func (c *condition) among(value any) bool {
 	list, _ := value.([]any)
 	return slices.ContainsFunc(list, func(element any) bool {
 		text, isText := element.(string)
-		return c.meets(element) || isText && readsAs(text, c.value) || c.among(element)
+		return c.meets(element) || isText && SameNumber(text, c.value) || c.among(element)
 	})
 }
 

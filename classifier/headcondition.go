@@ -111,7 +111,7 @@ func (c *condition) nearlyIs(what, text, value string) *Error {
 		case plain == "" && !strings.EqualFold(word, value):
 			return badInput(reasonAmbiguousParameter, "%s %s decides the action and is neither true nor false", what, shown(c.key))
 		}
-	} else if !strings.EqualFold(word, value) && !readsAs(text, value) {
+	} else if !strings.EqualFold(word, value) && !SameNumber(text, value) {
 		return nil
 	}
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(value))

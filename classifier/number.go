@@ -26,10 +26,10 @@ func sameNumber(a, b string) bool {
 	return ok1 && ok2 && x == y
 }
 
-// readsAs reports whether a server that takes a text for a number would have one that is
+// SameNumber reports whether a server that takes a text for a number would have one that is
 // equal: " +50", "050", "50.0", "5_0" and "0x32" are 50 to many, and "062" to those that read
 // it as octal.
-func readsAs(text, number string) bool {
+func SameNumber(text, number string) bool {
 	want, ok := jsonDecimal(number)
 	if !ok {
 		return false

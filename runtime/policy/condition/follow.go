@@ -46,10 +46,14 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, as form) {
 		switch call.FunctionName() {
 		case operators.Equals, operators.NotEquals, operators.In:
 			for _, arg := range args { // a name, where the value is an object or a key of one
-				literals(arg, func(name string) { at.member(name) })
-				if as != made {
-					literals(arg, func(text string) { at.texts = append(at.texts, text) })
-				}
+				literals(arg, func(literal any) {
+					if name, isText := literal.(string); isText {
+						at.member(name)
+					}
+					if as != made {
+						at.compare(literal)
+					}
+				})
 			}
 			at.compared = at.compared || as == whole && f.single(call, node)
 			return
@@ -148,13 +152,11 @@ func (f *follower) bind(parent, node ast.NavigableExpr, at *names, as form) {
 	}
 }
 
-// literals gives the text that stands in an expression, or those of a list.
-func literals(e ast.Expr, give func(text string)) {
+// literals gives the literal that stands in an expression, or those of a list.
+func literals(e ast.Expr, give func(literal any)) {
 	switch e.Kind() {
 	case ast.LiteralKind:
-		if text, ok := e.AsLiteral().Value().(string); ok {
-			give(text)
-		}
+		give(e.AsLiteral().Value())
 	case ast.ListKind:
 		for _, element := range e.AsList().Elements() {
 			literals(element, give)

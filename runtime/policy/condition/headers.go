@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -33,6 +34,25 @@ func headersOf(q *runtime.Question) (any, error) {
 		fields[strings.ToLower(name)] = fields[fieldKey(name)]
 	}
 	return types.NewStringStringMap(adapter{}, fields), nil
+}
+
+// split is a field that comes on several lines of which one is what the expression compares:
+// it sees them as one, and many servers read the first or the last. Empty: none is.
+func (n *names) split(header http.Header) string {
+	for name, below := range n.members {
+		lines, found := 0, false
+		for field, values := range header {
+			if fieldKey(field) != fieldKey(name) {
+				continue
+			}
+			lines += len(values)
+			found = found || slices.ContainsFunc(values, func(line string) bool { return slices.Contains(below.texts, line) })
+		}
+		if found && lines > 1 {
+			return fieldKey(name)
+		}
+	}
+	return ""
 }
 
 // fieldKey is the one name of a field however it is spelled.

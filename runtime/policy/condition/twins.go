@@ -1,6 +1,8 @@
 package condition
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,7 +21,7 @@ type names struct {
 	longest  int             // bytes of one of these
 	computed bool            // some members are named by what is computed
 	compared bool            // the value is compared with one that is no list
-	texts    []string        // those that it is compared with, where they stand in the expression
+	operands                 // those that it is compared with, where they stand in the expression
 }
 
 func (n *names) member(name string) *names {
@@ -139,19 +141,20 @@ const (
 	spelled = " has a member in another spelling than the rule, which servers may read as the same"
 	many    = " has a list where the rule compares one value, and servers may read any of it"
 	padded  = " has blanks around a value that the rule compares, and servers may read it without them"
+	retyped = " has a value of another type than the one that the rule compares, and servers may read it as that"
 )
 
 // unclear says what in a value is compared, and may be another one to a server: a list where
-// one value is (role=user&role=admin is one of the two to most), or a text that is the
-// expression's but for blanks around it. Empty: nothing.
+// one value is (role=user&role=admin is one of the two to most), a text that is the
+// expression's but for blanks around it, or what is it in another type. Empty: nothing.
 func (n *names) unclear(value any) string {
 	switch value := value.(type) {
-	case string:
-		if len(n.texts) == 0 || slices.Contains(n.texts, value) {
-			return ""
-		}
-		if slices.Contains(n.texts, classifier.Trimmed(value)) {
+	case string, json.Number, bool:
+		if text, isText := value.(string); isText && !slices.Contains(n.texts, text) && slices.Contains(n.texts, classifier.Trimmed(text)) {
 			return padded
+		}
+		if n.mistaken(value) {
+			return retyped
 		}
 	case []any:
 		if n.compared {
@@ -166,6 +169,9 @@ func (n *names) unclear(value any) string {
 		for name, below := range n.members {
 			if why := below.unclear(value[name]); why != "" {
 				return why
+			}
+			if below.inside(value[name]) {
+				return retyped
 			}
 		}
 	}
@@ -191,6 +197,9 @@ func (c *Condition) twin(q *runtime.Question) string {
 		if why := c.uses.inQuery.values(q.Request.Target.Path); why != "" {
 			return "request.query" + why
 		}
+		if name := c.uses.inHeaders.split(q.Request.Raw.Header); name != "" {
+			return fmt.Sprintf("request.headers has %q on several lines, and servers may read the one that the rule compares", name)
+		}
 	}
 	if c.uses.inArgs.members == nil && !c.uses.inArgs.computed {
 		return ""
@@ -203,7 +212,11 @@ func (c *Condition) twin(q *runtime.Question) string {
 		if below == nil {
 			continue
 		}
-		if why := below.unclear(value); why != "" {
+		why := below.unclear(value)
+		if why == retyped && isScalar(value) {
+			continue // where it is looked at, it has to be of the declared type
+		}
+		if why != "" {
 			return "args." + name + why
 		}
 	}

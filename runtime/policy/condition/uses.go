@@ -14,7 +14,7 @@ type uses struct {
 	allArgs bool            // args as a whole, or by a name that is computed
 	args    map[string]bool // args by name
 
-	inBody, inArgs, inQuery names // what is named below them
+	inBody, inArgs, inQuery, inHeaders names // what is named below them
 }
 
 // arg reports whether an argument is looked at.
@@ -63,6 +63,9 @@ func usesOf(checked *cel.Ast) *uses {
 			}
 			if known && field == "query" {
 				below.follow(parent, &u.inQuery, whole)
+			}
+			if known && field == "headers" {
+				below.follow(parent, &u.inHeaders, whole)
 			}
 			continue
 		case known:
