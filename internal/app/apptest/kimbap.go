@@ -86,6 +86,7 @@ type Kimbap struct {
 	nameless bool
 	clock    func() time.Time
 	version  string
+	read     reading
 }
 
 // New starts a kimbap that ends with the test.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kimbap-run/kimbap/runtime/audit/proof"
@@ -46,46 +47,89 @@ type Record struct {
 	Credential string
 }
 
+// reading is what was read of the ledger's files. Tests look again and again at files that
+// have grown by a line, and with a mebibyte of room behind their lines.
+type reading struct {
+	mu          sync.Mutex
+	now, before []byte              // of one file, with its room
+	parsed      map[string]recorded // by file
+}
+
+type recorded struct {
+	lines   []byte
+	records []Record
+}
+
 // Records returns what the ledger files hold now, slot by slot, without the
 // help of the code that wrote them. A torn last line is left out.
 func (k *Kimbap) Records(t testing.TB) []Record {
 	t.Helper()
+	k.read.mu.Lock()
+	defer k.read.mu.Unlock()
 	var out []Record
 	for _, file := range k.Segments(t) {
-		data := settled(t, file)
-		if end := bytes.LastIndexByte(data, '\n'); end >= 0 {
-			data = data[:end+1]
-		} else {
-			data = nil
-		}
-		lines := bufio.NewScanner(bytes.NewReader(data))
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			r := Record{Slot: filepath.Base(filepath.Dir(file)), Line: lines.Text()}
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				t.Fatalf("%s: %v: %s", file, err, lines.Text())
-			}
-			out = append(out, r)
-		}
+		out = append(out, k.read.records(t, file)...)
 	}
 	return out
 }
 
-// settled reads a file that its writer may be overwriting: a read that takes several calls
-// could hold a part of before and a part of after.
-func settled(t testing.TB, file string) []byte {
+// records parses the lines of a file that it has not seen.
+func (r *reading) records(t testing.TB, file string) []Record {
 	t.Helper()
-	var before []byte
-	for again := 0; ; again++ {
-		now, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
+	data, seen := r.settled(t, file), r.parsed[file]
+	if !bytes.HasPrefix(data, seen.lines) {
+		seen = recorded{}
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data[len(seen.lines):]))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		one := Record{Slot: filepath.Base(filepath.Dir(file)), Line: lines.Text()}
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			t.Fatalf("%s: %v: %s", file, err, lines.Text())
 		}
-		if again > 0 && bytes.Equal(before, now) || again == 20 { // a busy one may never be still
+		seen.records = append(seen.records, one)
+	}
+	seen.lines = append(seen.lines, data[len(seen.lines):]...)
+	if r.parsed == nil {
+		r.parsed = map[string]recorded{}
+	}
+	r.parsed[file] = seen
+	return seen.records
+}
+
+// settled reads the lines of a file that its writer may be overwriting: a read that takes several
+// calls could hold a part of before and a part of after. They are valid until the next call.
+func (r *reading) settled(t testing.TB, file string) []byte {
+	t.Helper()
+	for again := 0; ; again++ {
+		r.before, r.now = r.now, contents(t, file, r.before)
+		if now := wholeLines(r.now); again > 0 && bytes.Equal(wholeLines(r.before), now) || again == 20 { // a busy one may never be still
 			return now
 		}
-		before = now
 	}
+}
+
+// contents reads a file into room.
+func contents(t testing.TB, file string, room []byte) []byte {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	into := bytes.NewBuffer(room[:0])
+	if _, err := into.ReadFrom(f); err != nil {
+		t.Fatal(err)
+	}
+	return into.Bytes()
+}
+
+// wholeLines is what stands before the end of the last line.
+func wholeLines(data []byte) []byte {
+	if end := bytes.Index(data, []byte("\n ")); end >= 0 && bytes.Equal(data[end+1:len(data)-1], data[end+2:]) {
+		return data[:end+1] // then all behind it is spaces
+	}
+	return data[:bytes.LastIndexByte(data, '\n')+1]
 }
 
 // Segments returns the files of the ledger in order.
