@@ -34,9 +34,11 @@ setup:
 	@./.ci/setup
 
 # The longest packages begin first, and nothing is vetted that make lint vets.
+# Tests wait more than they work: on two processors four of a package run at a time.
+PARALLEL = $$((2 * $$(nproc 2>/dev/null || echo 2)))
 LONGEST = ./internal/app ./cmd/kimbap ./proxy ./runtime/sandbox/worker ./services/rest ./runtime/store/postgres ./runtime/audit
 test: setup
-	$(GO) test -vet=off -shuffle=on -timeout 24m $(LONGEST) $(PACKAGES)
+	$(GO) test -vet=off -shuffle=on -parallel $(PARALLEL) -timeout 24m $(LONGEST) $(PACKAGES)
 
 # For the night. 10,000 tunnels, 1,000 slow clients, 1 GiB streams: the figures
 # themselves, which want 20,000 descriptors (ulimit -n) and most of an hour. Then
@@ -70,7 +72,7 @@ LONE = FewAllocations|NothingOfACredentialLeaves|FirstLetterLeavesOutNoName|NoSp
 UNWATCHED = $(foreach p,modernc.org/sqlite/lib modernc.org/libc modernc.org/libc/... modernc.org/memory golang.org/x/crypto/argon2 golang.org/x/crypto/blake2b crypto/internal/fips140/...,-gcflags='$(p)=-race=false -d=checkptr=0')
 RACED = $$($(GO) list $(LONGEST) $(PACKAGES) | grep -vE '/cmd/|/sandbox/(gate|vm)$$|/services/(catalog|export|openapi)$$')
 race: setup
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(UNWATCHED) -vet=off -shuffle=on -timeout 20m -skip '$(PROCESSES)|$(LONE)' $(RACED)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -race $(UNWATCHED) -vet=off -shuffle=on -parallel $(PARALLEL) -timeout 20m -skip '$(PROCESSES)|$(LONE)' $(RACED)
 
 # Compiles what make race tests, so that it begins at once.
 race-built:

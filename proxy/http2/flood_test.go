@@ -131,6 +131,7 @@ func TestLateWindowUpdatesOfEveryFrame(t *testing.T) {
 
 // A client that asks and does not read what it is told is cut off.
 func TestPingsThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(*http2.Stream) {}, nil)
 	c := r.client()
 	_ = r.conn.SetWriteDeadline(time.Now().Add(patience))

@@ -55,6 +55,7 @@ func (c *client) more(n uint32) (sum uint32) {
 
 // A client that may send nothing, as others have the room of the connection, is not late.
 func TestBodiesThatWaitForRoomAreNotLate(t *testing.T) {
+	t.Parallel()
 	hold, got := make(chan struct{}), make(chan upload, 1)
 	release := sync.OnceFunc(func() { close(hold) })
 	defer release()

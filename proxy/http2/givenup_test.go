@@ -83,6 +83,7 @@ func TestABodyThatIsGivenUpForAnError(t *testing.T) {
 
 // An answer that waits for the rest of such a body does not wait for ever.
 func TestABodyThatIsGivenUpIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	read := make(chan error, 1)
 	r := newRig(t, func(st *http2.Stream) {
 		_ = st.Start(413, nil, nil, http2.More)

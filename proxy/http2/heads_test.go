@@ -62,6 +62,7 @@ func TestTheHeadsOfAConnectionAreBounded(t *testing.T) {
 // A body that is not wanted waits for nobody: others may send as much while the answer waits for
 // its client, which goes on when it has that.
 func TestABodyThatIsNotWantedIsNotKept(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(st *http2.Stream) {
 		st.Discard()
 		_ = st.Start(403, nil, nil, http2.Soon)

@@ -68,6 +68,7 @@ func TestAClientThatStillSendsKeepsItsAnswer(t *testing.T) {
 // It has a while for that. Then its stream ends, whether it has said nothing more or goes
 // on, and what nobody read takes no room from others.
 func TestAClientThatGoesOnSendingIsReset(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, refuses, func(o *http2.Options) { o.Streams = 2 })
 	c := r.client()
 	began := time.Now()

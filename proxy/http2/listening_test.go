@@ -18,6 +18,7 @@ import (
 // that talk both ways are open for days. A body without an answer, or with one that says no,
 // has the idle time, and by its end the first has been silent for longer.
 func TestWhoOnlyListensIsNotLate(t *testing.T) {
+	t.Parallel()
 	hear, reading := make(chan struct{}), make(chan struct{}, 1)
 	ended := map[string]chan error{"/both": make(chan error, 1), "/unanswered": make(chan error, 1), "/refused": make(chan error, 1)}
 	r := newRig(t, func(st *http2.Stream) {

@@ -80,6 +80,7 @@ func TestEcho(t *testing.T) {
 // What is answered without reading the body gives the room of the connection back, padding
 // too: three times the window comes, of which nobody reads a byte.
 func TestUnreadBodiesGiveTheirRoomBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(st *http2.Stream) { _ = st.Start(204, nil, nil, http2.Nothing) }, nil)
 	c := r.client()
 	for range 48 {

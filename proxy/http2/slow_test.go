@@ -52,6 +52,7 @@ func (c *client) wholly(n int, behind func(*framing.DataFrame)) {
 // Answers that share what a slow client reads wait for each other for longer than the idle
 // time: that is nobody's fault.
 func TestAnswersThatShareASlowClient(t *testing.T) {
+	t.Parallel()
 	const many = 40
 	r := newBareRig(t, download(32<<10), func(o *http2.Options) { o.IdleTimeout = slowIdle })
 	c := r.client(framing.Setting{ID: framing.SettingInitialWindowSize, Val: 1 << 20})
@@ -64,6 +65,7 @@ func TestAnswersThatShareASlowClient(t *testing.T) {
 
 // Nor is it when they share the window of a connection that a client opens slowly.
 func TestAnswersThatShareAWindow(t *testing.T) {
+	t.Parallel()
 	const many = 40
 	r := newRig(t, download(32<<10), func(o *http2.Options) { o.IdleTimeout = slowIdle })
 	c := r.client(framing.Setting{ID: framing.SettingInitialWindowSize, Val: 1 << 20})
@@ -82,6 +84,7 @@ func TestAnswersThatShareAWindow(t *testing.T) {
 // came before: what lies between us and it was not read yet. It is asked, as it may do much
 // else meanwhile.
 func TestWhoHasReadAnAnswerAndWantsNoMore(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, download(100), func(o *http2.Options) { o.IdleTimeout = slowIdle })
 	c := r.client(framing.Setting{ID: framing.SettingInitialWindowSize, Val: 10})
 	id := c.open(true, "/")

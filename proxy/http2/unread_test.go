@@ -15,6 +15,7 @@ import (
 // Heads, hints and trailers wait for a client that reads nothing, as bodies do: else it
 // could have us keep those of as many answers as it likes.
 func TestHeadsThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	const (
 		enough = 32 << 20 // bytes; more than any kernel keeps of a connection
 		beside = 40       // streams at a time, of 50 that may be open
