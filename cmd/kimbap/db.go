@@ -14,7 +14,7 @@ import (
 func newDBCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
-		Short: "The home's database: status, schema, a copy for backup",
+		Short: "The home's database: status, schema, a copy for backup, the move to PostgreSQL",
 		Example: `  kimbap db status
   kimbap db copy ./kimbap-copy.db`,
 		Args: cobra.NoArgs,

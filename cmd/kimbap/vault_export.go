@@ -190,7 +190,7 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 	f.BoolVar(&passphrase, "passphrase", false, "ask for the passphrase that it was encrypted with")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that it was encrypted with")
 	f.BoolVar(&dry, "dry-run", false, "show what would change, and store nothing")
-	f.BoolVar(&force, "force", false, "replace what is stored already")
+	f.BoolVar(&force, "force", false, "replace what is stored already, and take commands that fetch keys")
 	return cmd
 }
 

@@ -41,7 +41,10 @@ func (u *Unused) what() string {
 	if u.Rule != "" { // a rule without a name is told of by itself
 		rule = "rule " + u.Rule + ": "
 	}
+	service, _, _ := strings.Cut(u.Pattern, ".")
 	switch {
+	case u.Known && strings.Contains(service, "*"):
+		return rule + fmt.Sprintf("%s %q: no installed service has one", u.Field, u.Pattern)
 	case u.Known:
 		return rule + fmt.Sprintf("%s %q: its service is not installed", u.Field, u.Pattern)
 	case u.Near != "":
