@@ -61,3 +61,11 @@ func TestTheStrictestReadingDecides(t *testing.T) {
 		t.Errorf("a verdict of policy was changed: %+v", allow)
 	}
 }
+
+// A policy that names the same people in another order demands the same.
+func TestTheOrderOfApproversIsNone(t *testing.T) {
+	terms := ApprovalTerms{By: []string{"role:finance", "group:leads"}}
+	if !terms.like(ApprovalTerms{By: []string{"group:leads", "role:finance"}}) || terms.like(ApprovalTerms{By: []string{"group:leads"}}) || terms.By[0] != "role:finance" {
+		t.Error(terms)
+	}
+}

@@ -105,7 +105,7 @@ type ApprovalTerms struct {
 // like reports whether both demand the same of whoever decides.
 func (t ApprovalTerms) like(o ApprovalTerms) bool {
 	none := func(presence string) bool { return presence == "" || presence == "none" }
-	return slices.Equal(t.By, o.By) && max(1, t.Count) == max(1, o.Count) &&
+	return slices.Equal(slices.Sorted(slices.Values(t.By)), slices.Sorted(slices.Values(o.By))) && max(1, t.Count) == max(1, o.Count) &&
 		(t.Presence == o.Presence || none(t.Presence) && none(o.Presence))
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/crc32"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -94,8 +95,9 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 			_ = d.releaseAll(ctx, f.Tenant)
 		}
 	}()
-	d.asking.Lock()
-	defer d.asking.Unlock()
+	twins := &d.asking[crc32.ChecksumIEEE([]byte(digest))%uint32(len(d.asking))]
+	twins.Lock()
+	defer twins.Unlock()
 	a, found, err := d.openFor(ctx, f, digest)
 	for err == nil && found && a.State == Pending && d.expired(&a) { // nobody answered, and nobody can
 		if _, err = d.o.Store.Move(ctx, a.Tenant, a.ID, a.State, Expired, Change{At: d.now()}); err == nil {
@@ -155,11 +157,9 @@ func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 	if err != nil || open < d.o.PendingCap {
 		return false, err
 	}
-	now := d.now()
-	if now.Sub(d.swept) < sweepPause {
+	if !d.sweeps(f.Tenant) {
 		return false, tooMany(open)
 	}
-	d.swept = now
 	n, err := d.closeOverdue(ctx, f.Tenant)
 	if err != nil {
 		return n > 0, err
@@ -168,6 +168,21 @@ func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 		return n > 0, err
 	}
 	return n > 0, tooMany(open)
+}
+
+// sweeps reports whether the time has come to sweep a tenant's questions, and notes it.
+func (d *Desk) sweeps(tenant runtime.Tenant) bool {
+	d.sweeping.Lock()
+	defer d.sweeping.Unlock()
+	now := d.now()
+	if last, before := d.swept[tenant]; before && now.Sub(last) < sweepPause {
+		return false
+	}
+	if d.swept == nil {
+		d.swept = map[runtime.Tenant]time.Time{}
+	}
+	d.swept[tenant] = now
+	return true
 }
 
 // watch follows one approval until it is used, ended, or the hold is over, or until a yes to

@@ -89,9 +89,11 @@ type Desk struct {
 	o     Options // but for its Terms
 	terms atomic.Pointer[Terms]
 
-	asking sync.Mutex // one find-or-add at a time, so that twins share a question
-	swept  time.Time  // when a full cap last made it sweep; under asking
-	long   sync.Mutex // one long request at a time is put away
+	asking [64]sync.Mutex // by digest: one find-or-add of a request at a time, so that twins share a question
+
+	sweeping sync.Mutex
+	swept    map[runtime.Tenant]time.Time // when a full cap last made it sweep; under sweeping
+	long     sync.Mutex                   // one long request at a time is put away
 
 	mu      sync.Mutex
 	latest  time.Time                 // the largest time seen, as it has gone on

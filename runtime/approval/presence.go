@@ -45,7 +45,7 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 	}
 	if as == "" && pin.Empty() {
 		v.At = d.now()
-		return v, called(by.Roles, nil), nil
+		return v, called(by.Roles, by.Groups), nil
 	}
 	key, err := d.provePin(ctx, tenant, v.By, pin)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 	}
 	v.Presence, v.At = presencePIN, d.now()
 	if as == "" {
-		return v, called(by.Roles, nil), nil
+		return v, called(by.Roles, by.Groups), nil
 	}
 	return v, called(key.Roles, key.Groups), nil
 }

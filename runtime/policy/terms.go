@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -19,6 +21,7 @@ const maxDeciders = 10
 // approval reads the terms of require_approval.
 func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 	terms := &r.terms
+	var named *yaml.Node
 	p.mapping(n, "approval", []string{"expires", "by", "count", "presence"}, func(key string, v *yaml.Node) {
 		switch key {
 		case "expires":
@@ -30,6 +33,7 @@ func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 			}
 		case "by":
 			p.by(v, terms)
+			named = v
 		case "presence":
 			word, ok := v.Value, v.Kind == yaml.ScalarNode && v.ShortTag() != "!!null"
 			if !ok {
@@ -44,10 +48,14 @@ func (p *parser) approval(n *yaml.Node, r *ruleDocument) {
 			}
 		}
 	})
+	several := func(one string) bool { return strings.HasPrefix(one, "role:") || strings.HasPrefix(one, "group:") }
+	if n := len(terms.By); n > 0 && n < terms.Count && !slices.ContainsFunc(terms.By, several) {
+		p.problem(named, "by: [role:finance]", "count is %d, and by names %d who may decide", terms.Count, n)
+	}
 }
 
 // by reads who may decide: one or a list of role:NAME, group:NAME and the ids
-// of principals.
+// of those who can be asked. For any other nobody would ever come.
 func (p *parser) by(v *yaml.Node, terms *runtime.ApprovalTerms) {
 	items := []*yaml.Node{v}
 	if v.Kind == yaml.SequenceNode {
@@ -55,7 +63,7 @@ func (p *parser) by(v *yaml.Node, terms *runtime.ApprovalTerms) {
 			p.problem(v, "by: [role:finance]", "an empty list lets nobody decide")
 		}
 	}
-	form := regexp.MustCompile(`^[a-z][a-z0-9_-]*:[A-Za-z0-9][A-Za-z0-9._@-]*$`)
+	form := regexp.MustCompile(`^(?:(?:role|group|local|token):[A-Za-z0-9][A-Za-z0-9._@-]*|person:[a-z0-9][a-z0-9._-]*)$`)
 	for _, item := range items {
 		text, ok := p.word(item, "by")
 		switch {
