@@ -31,7 +31,7 @@ func newStatusCommand(c *cli) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, fix := range []*string{&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix, &s.ExpiredFix, &s.EndedFix, &s.RenewFix} {
+				for _, fix := range s.Fixes() {
 					*fix = c.atHome(*fix)
 				}
 				return c.show(s, func() { c.sayStatus(s) })

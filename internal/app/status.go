@@ -55,6 +55,14 @@ type Status struct {
 	Requests    int               `json:"request_limit"`
 }
 
+// Fixes are the fields that say what to do, for whoever writes a command's flags into them.
+func (s *Status) Fixes() []*string {
+	return []*string{
+		&s.StoreFix, &s.VaultFix, &s.AuditFix, &s.DistrustFix, &s.RefusedFix,
+		&s.ExpiredFix, &s.EndedFix, &s.RenewFix, &s.FetchFix,
+	}
+}
+
 // Status gathers the state of the home and of what runs over it.
 func (a *App) Status(ctx context.Context) (*Status, error) {
 	set := a.Services()

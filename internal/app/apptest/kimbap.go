@@ -86,7 +86,7 @@ type Kimbap struct {
 	nameless bool
 	clock    func() time.Time
 	version  string
-	read     reading
+	read     *reading // nil: what is read is not kept
 }
 
 // New starts a kimbap that ends with the test.
@@ -96,7 +96,7 @@ func New(t testing.TB, o Options) *Kimbap {
 		o.Services = []string{Notes}
 	}
 	o.Upstream.Hosts = append(o.Upstream.Hosts, Host, "*.test", "*.notes.test")
-	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts, nameless: o.Nameless, clock: o.Clock, version: o.Version}
+	k := &Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Up: servicestest.New(t, o.Upstream), Log: &Buffer{}, scripts: o.Scripts, nameless: o.Nameless, clock: o.Clock, version: o.Version, read: &reading{}}
 	k.Furnish(t, o)
 	if o.Locked {
 		if err := os.Rename(filepath.Join(k.Dir, "master.key"), filepath.Join(k.Dir, "aside.key")); err != nil {

@@ -64,11 +64,12 @@ type recorded struct {
 // help of the code that wrote them. A torn last line is left out.
 func (k *Kimbap) Records(t testing.TB) []Record {
 	t.Helper()
-	k.read.mu.Lock()
-	defer k.read.mu.Unlock()
+	read := cmp.Or(k.read, &reading{})
+	read.mu.Lock()
+	defer read.mu.Unlock()
 	var out []Record
 	for _, file := range k.Segments(t) {
-		out = append(out, k.read.records(t, file)...)
+		out = append(out, read.records(t, file)...)
 	}
 	return out
 }
