@@ -124,7 +124,7 @@ func TestTK005TheTenantIsTheTokens(t *testing.T) {
 // REST, and not by way of the proxy or of a service to the port of REST.
 func TestTK008AnAgentDecidesNowhere(t *testing.T) {
 	t.Parallel()
-	k := apptest.New(t, apptest.Options{Policy: askWrites})
+	k := apptest.New(t, apptest.Options{Policy: askWrites, Config: "egress: {allow: [\"127.0.0.1/32\"]}\n"})
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
 	held := c.ask(t, agent, "POST", "/v1/actions/notes/create-note:execute", `{"input":{"text":"x"}}`).problem(t).ApprovalID
@@ -141,7 +141,7 @@ func TestTK008AnAgentDecidesNowhere(t *testing.T) {
 			t.Errorf("%s: %d %s", page, got.Status, got.Body)
 		}
 		client := k.Client(t, agent)
-		if a := apptest.Send(t, client, method+" "+c.base+path, body); a.Status != http.StatusForbidden || a.Problem.Code != "egress_denied" {
+		if a := apptest.Send(t, client, method+" "+c.base+path, body); a.Status != http.StatusForbidden || a.Problem.Code != "egress_denied" || a.Problem.Reason != string(runtime.ReasonSelfConnection) {
 			t.Errorf("by the proxy: %s: %d %s", page, a.Status, a.Body)
 		}
 	}

@@ -51,7 +51,10 @@ func TestAnOperatorDecidesForItsOwnTenant(t *testing.T) {
 	}
 	theirs := agent("a")
 	theirs.Tenant = "acme"
-	id := d.ask(t, refund(theirs, "1"))
+	id, standing := d.ask(t, refund(theirs, "1")), d.ask(t, refund(theirs, "2"))
+	if _, err := d.Accept(t.Context(), operator(me), "acme", standing, approval.Yes{For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		who runtime.Principal
 		may bool
@@ -61,13 +64,13 @@ func TestAnOperatorDecidesForItsOwnTenant(t *testing.T) {
 		"without an id": {of("acme", ""), false}, "an agent": {theirs, false},
 	} {
 		_, show := d.Show(t.Context(), c.who, "acme", id, false)
-		_, standing := d.Standing(t.Context(), c.who, "acme")
+		_, stands := d.Standing(t.Context(), c.who, "acme")
 		_, people := d.People(t.Context(), c.who, "acme")
 		_, needs := d.PinNeeds(t.Context(), c.who, "acme", "", false)
-		if list, _ := d.List(t.Context(), c.who, "acme", nil, 10); (len(list) == 1) != c.may {
+		if list, _ := d.List(t.Context(), c.who, "acme", nil, 10); (len(list) == 2) != c.may {
 			t.Errorf("%s sees %d", name, len(list))
 		}
-		for what, err := range map[string]error{"show": show, "standing": standing, "people": people, "needs": needs} {
+		for what, err := range map[string]error{"show": show, "standing": stands, "people": people, "needs": needs} {
 			if (err == nil) != c.may {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
@@ -79,11 +82,14 @@ func TestAnOperatorDecidesForItsOwnTenant(t *testing.T) {
 		_, reject := d.Reject(t.Context(), c.who, "acme", id, "")
 		_, demands := d.Demands(t.Context(), c.who, "acme", id)
 		pin := d.SetPin(t.Context(), c.who, "acme", approval.NewPin{PIN: runtime.NewSecret("a-new-pin")})
-		for what, err := range map[string]error{"accept": accept, "reject": reject, "demands": demands, "pin": pin, "revoke": d.Revoke(t.Context(), c.who, "acme", id)} {
+		for what, err := range map[string]error{"accept": accept, "reject": reject, "demands": demands, "pin": pin, "revoke": d.Revoke(t.Context(), c.who, "acme", standing)} {
 			if err == nil {
 				t.Errorf("%s may %s", name, what)
 			}
 		}
+	}
+	if err := d.Revoke(t.Context(), of("acme", "ann"), "acme", standing); err != nil {
+		t.Error("its own operator takes a yes back:", err)
 	}
 	if a, err := d.Accept(t.Context(), of("acme", "ann"), "acme", id, approval.Yes{}); err != nil || a.State != approval.Approved {
 		t.Errorf("%+v %v", a, err)
