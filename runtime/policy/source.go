@@ -130,22 +130,30 @@ func Tests(folder string) ([]string, error) {
 	return names, nil
 }
 
-// inFolder lists the files below a folder whose names are wanted, less hidden ones.
+// inFolder lists the files below a folder whose names are wanted, less hidden ones. The folder
+// may be a link, as a checkout that is exchanged whole is. One below it may not: rules that
+// are left out are rules that do not deny.
 func inFolder(root string, wanted func(name string) bool) ([]string, error) {
 	var names []string
 	root = filepath.Clean(root)
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	begin := root
+	if info, err := os.Stat(root); err == nil && info.IsDir() {
+		begin += string(filepath.Separator) // so that a link is followed
+	}
+	err := filepath.WalkDir(begin, func(path string, d fs.DirEntry, err error) error {
 		if err != nil { // there is no d of a root that has gone
 			return err
 		}
 		switch name := d.Name(); {
-		case path == root:
+		case filepath.Clean(path) == root:
 			return nil
 		case strings.HasPrefix(name, "."):
 			if d.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
+		case d.Type()&fs.ModeSymlink != 0 && isFolder(path):
+			return fmt.Errorf("%s is a link to a folder, which is not followed: put the files here, or links to each", path)
 		case d.IsDir(), !wanted(name):
 			return nil
 		}
@@ -157,6 +165,11 @@ func inFolder(root string, wanted func(name string) bool) ([]string, error) {
 	})
 	slices.Sort(names)
 	return names, err
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // isPolicy reports whether a file of a folder is one of its policy.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,41 @@ func TestAFolderOfLinks(t *testing.T) {
 	}
 	if v := p.Decide(question(t, "action=a.b")); v.Rule != "denies" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// A policy's folder may be a link, as to the checkout of now; rules behind a link below it would
+// be left out, and are an error.
+func TestALinkToAFolder(t *testing.T) {
+	root := tree(t, map[string]string{"2026/a.yaml": denies, "2026/more/b.yaml": "version: 1\n"})
+	current := filepath.Join(root, "current")
+	if err := os.Symlink("2026", current); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Load(current, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := p.Decide(question(t, "action=a.b")); v.Rule != "denies" {
+		t.Errorf("%+v", v)
+	}
+	for _, want := range []string{current, filepath.Join(current, "a.yaml"), filepath.Join(current, "more", "b.yaml")} {
+		if names := policy.Names(current); !slices.Contains(names, want) {
+			t.Errorf("%s is not watched: %v", want, names)
+		}
+	}
+	below := filepath.Join(root, "2026", "shared")
+	if err := os.Symlink(filepath.Join("..", "elsewhere"), below); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.Load(current, nil); err != nil {
+		t.Errorf("a link to nothing that is no policy: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "elsewhere"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policy.Load(current, nil); err == nil || !strings.Contains(err.Error(), "shared is a link to a folder") {
+		t.Errorf("a link to a folder: %v", err)
 	}
 }
 
