@@ -22,7 +22,7 @@ func TestADescriptionMayBeALink(t *testing.T) {
 		}
 	}
 	if err := os.Symlink(filepath.Join(real, "api.yaml"), filepath.Join(links, "linked.yaml")); err != nil {
-		t.Skip("no links here: ", err)
+		t.Fatal(err)
 	}
 	r, err := installer.ImportFile(installer.Import{From: filepath.Join(links, "linked.yaml")})
 	if err != nil || r.Imported != 1 || !strings.Contains(string(r.YAML), "name: page") || !strings.Contains(string(r.YAML), "Imported from linked.yaml") {
