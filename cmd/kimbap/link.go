@@ -24,8 +24,9 @@ func newLinkCommand(c *cli) *cobra.Command {
 		Long: `Store a service's key; kimbap handles its hosts from then on.
 
 The key comes from stdin, from --file, or from a prompt. The service is
-installed from the catalogue if it is not there yet; in a trusted project its own
-services are known too, and their keys are kept apart. The key is first tried with one
+installed from the catalogue if it is not there yet, and with it those that use the same
+key (with github also github-git); in a trusted project its own services are known too,
+and their keys are kept apart. The key is first tried with one
 read: one that the service refuses is not stored, and the previous one stays.
 
 For a service with an OAuth sign-in (gmail, google-calendar), link prints an address to

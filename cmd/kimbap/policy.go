@@ -159,6 +159,10 @@ func newPolicyExplainCommand(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain METHOD URL | SERVICE.ACTION [--arg NAME=VALUE]... [--agent NAME] [--at TIME]",
 		Short: "Show every rule that is considered for a request, and why it decides or not",
+		Long: `Show every rule that is considered for a request, and why it decides or not.
+
+The services are those installed here, or all of the catalogue where there is no home
+yet. Nothing is sent and nothing recorded.`,
 		Example: `  kimbap policy explain GET https://api.github.com/repos/cli/cli/pulls --agent ci
   kimbap policy explain stripe.create-refund --arg amount=20000 --role finance --at 2026-11-21T07:30:00+01:00`,
 		Args: cobra.RangeArgs(1, 2),

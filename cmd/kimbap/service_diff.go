@@ -38,7 +38,7 @@ yet another file.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&keep, "keep", false, "keep yours, and name it no more while the catalogue's is this one")
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep your file, and say no more of it until the catalogue's changes again")
 	return cmd
 }
 

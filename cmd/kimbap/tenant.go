@@ -36,8 +36,8 @@ func newTenantCreateCommand(c *cli) *cobra.Command {
 		Short: "Make a tenant, with a policy of its own",
 		Long: `Make a tenant, with a policy of its own.
 
-Where machines share a store, the rules of a tenant are files of each: --join makes
-them here for one that another machine has made.`,
+Where machines share a store, each has its own files with the rules of a tenant: --join
+makes them here for a tenant that another machine has made.`,
 		Example: "  kimbap tenant create acme\n  kimbap --tenant acme link github --file ./acme.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ them here for one that another machine has made.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&join, "join", false, "give a tenant of the shared store, which another machine made, its rules here")
+	cmd.Flags().BoolVar(&join, "join", false, "make this machine's rules for a tenant that another machine has made")
 	cmd.Flags().BoolVar(&strict, "strict", false, "ask before writes, refuse hosts that have no service")
 	return cmd
 }

@@ -37,9 +37,9 @@ These service files come with kimbap. ` + "`kimbap link NAME`" + ` installs one 
 ` + "`kimbap service install NAME`" + ` only installs it. A host in braces needs a value:
 ` + "`kimbap service install jira --var site=acme`" + `.
 
-- **Catch-alls**: a request that no typed action covers goes through one of three catch-alls:
-  reads are low risk, writes medium, deletes high. A service that runs a program has none: it can
-  perform its actions and nothing else.
+- **Typed actions** have a name and arguments of their own. A request that none of them covers
+  goes through one of three **catch-alls**: reads are low risk, writes medium, deletes high. A
+  service that runs a program has no catch-alls: it can perform its actions and nothing else.
 - **critical** counts the actions that are denied by default. A read-only service can have some
   too: a host of ` + "`pypi-index`" + ` also serves the forms by which people change their accounts
   and projects.
