@@ -35,6 +35,7 @@ type Change struct {
 	real      string // of Path, when it was planned
 	entry     entry
 	before    *entry // in the book; nil: none
+	gone      bool   // it was written, and is not there
 }
 
 // State is how the settings of one agent stand.
@@ -86,7 +87,7 @@ func (m Machine) Plan(kinds []agents.Kind, vars []runner.Variable) ([]Change, er
 		if err != nil {
 			return nil, err
 		}
-		if c.Add != c.Cut {
+		if c.Add != c.Cut && c.text != c.was {
 			out = append(out, c)
 		}
 	}
@@ -109,7 +110,7 @@ func (m Machine) plan(k agents.Kind, have []entry, vars []runner.Variable) (Chan
 		c.before = &have[i]
 	}
 	if i >= 0 && there {
-		rest, found := agents.Take(text, have[i].Piece)
+		rest, found := agents.Take(k, text, have[i].Piece)
 		if !found {
 			return Change{}, drifted(path)
 		}
@@ -161,19 +162,26 @@ func (m Machine) Removal(names []string) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	var of []agents.Kind
+	if len(names) > 0 {
+		if of, err = m.Kinds(names); err != nil {
+			return nil, err
+		}
+	}
 	var out []Change
 	for _, w := range have {
-		if len(names) > 0 && !slices.Contains(names, w.Kind) {
+		if len(names) > 0 && !slices.ContainsFunc(of, func(k agents.Kind) bool { return k.Name == w.Kind }) {
 			continue
 		}
+		k, _ := agents.Find(w.Kind)
 		text, there, err := readText(w.Path)
 		if err != nil {
 			return nil, err
 		}
-		c := Change{Agent: w.Kind, Path: w.Path, Cut: w.Piece, was: text, real: realPath(w.Path), entry: w}
-		found := !there // what is gone needs no taking out
+		c := Change{Agent: w.Kind, Path: w.Path, Cut: w.Piece, was: text, real: realPath(w.Path), entry: w, gone: !there}
+		found := c.gone // and needs no taking out
 		if there {
-			c.text, found = agents.Take(text, w.Piece)
+			c.text, found = agents.Take(k, text, w.Piece)
 		}
 		if !found {
 			return nil, drifted(w.Path)
@@ -196,14 +204,14 @@ func (m Machine) States(vars []runner.Variable) ([]State, error) {
 		if err != nil {
 			return nil, err
 		}
-		rest, found := agents.Take(text, w.Piece)
 		k, _ := agents.Find(w.Kind)
-		switch _, piece, perr := agents.Put(k, rest, vars); {
+		rest, found := agents.Take(k, text, w.Piece)
+		switch now, piece, perr := agents.Put(k, rest, vars); {
 		case !there:
 			s.State, s.Fix = "gone", "kimbap agents setup "+w.Kind
 		case !found:
 			s.State, s.Fix = "changed", drifted(w.Path).(*runtime.Error).Hint //nolint:errorlint // made above
-		case perr != nil || piece != w.Piece:
+		case perr != nil || piece != w.Piece && now != text:
 			s.State, s.Fix = "outdated", "kimbap agents setup "+w.Kind
 		}
 		out = append(out, s)

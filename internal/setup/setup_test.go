@@ -154,3 +154,62 @@ func TestAProjectOfKimbapsNameStays(t *testing.T) {
 		}
 	}
 }
+
+// Claude Code's settings are an object in JSON still when somebody has put a member beside what was
+// the only one, and what is written there is no older for it.
+func TestWhatIsTakenOutLeavesAnObject(t *testing.T) {
+	m, _, vars := machine(t)
+	path := filepath.Join(m.User, ".claude", "settings.json")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ was, old, with, left string }{
+		"a member behind":               {"{}", "\n  }}", "\n  },\n  \"model\": \"opus\"\n}", "{\n  \"model\": \"opus\"\n}"},
+		"a member before":               {"{}", "{\n  \"env\"", "{\n  \"model\": \"opus\",\n  \"env\"", "{\n  \"model\": \"opus\"}"},
+		"a variable behind":             {"{\"env\": {}}", "7788\"}", "7788\",\n  \"MINE\": \"1\"}", "{\"env\": {\n  \"MINE\": \"1\"}}"},
+		"a member behind, then another": {"{\"model\": \"opus\"}", "opus\"", "opus\", \"a\": 1", "{\"model\": \"opus\", \"a\": 1}"},
+	} {
+		write(t, path, c.was)
+		kinds, err := m.Kinds([]string{"claude"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := m.Plan(kinds, vars)
+		apply(t, m, changes, err)
+		text := read(t, path)
+		if !strings.Contains(text, c.old) {
+			t.Fatalf("%s: %s", name, text)
+		}
+		write(t, path, strings.Replace(text, c.old, c.with, 1))
+		if _, err := m.Plan(kinds, vars); err != nil {
+			t.Errorf("%s: set up again: %v", name, err)
+		}
+		if states, err := m.States(vars); err != nil || name != "a member before" && states[0].State != "ok" {
+			t.Errorf("%s: %+v %v", name, states, err)
+		}
+		changes, err = m.Removal([]string{"Claude"})
+		apply(t, m, changes, err)
+		if left := read(t, path); left != c.left {
+			t.Errorf("%s: left %q", name, left)
+		}
+	}
+}
+
+func TestWhatIsTakenOutOfNothing(t *testing.T) {
+	m, path, vars := machine(t)
+	apply(t, m, planned(t, m, vars), nil)
+	if _, err := m.Removal([]string{"gemni"}); err == nil || !strings.Contains(err.Error(), "gemni") {
+		t.Errorf("a name that is none: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := m.Removal([]string{"Gemini"})
+	apply(t, m, changes, err)
+	if _, err := os.Stat(filepath.Dir(path)); len(changes) != 1 || !os.IsNotExist(err) {
+		t.Errorf("%+v: what its user had removed is there again: %v", changes, err)
+	}
+	if changes, err := m.Removal(nil); err != nil || len(changes) != 0 {
+		t.Errorf("still remembered: %+v %v", changes, err)
+	}
+}

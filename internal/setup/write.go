@@ -53,7 +53,7 @@ func (m Machine) write(c Change) error {
 			return err
 		}
 	}
-	err := writeText(c.Path, c.text, c.Add == "" && c.entry.Made && c.text == "")
+	err := writeText(c.Path, c.text, c.Add == "" && c.text == "" && (c.entry.Made || c.gone))
 	switch now, _, rerr := readText(c.Path); {
 	case err == nil && c.Add == "":
 		err = m.remember(c.Path, nil)

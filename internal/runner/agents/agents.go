@@ -21,17 +21,19 @@ type Kind struct {
 	file   string
 	needs  []string // programs, one of which shows that the agent is here
 	Late   string   // what of the agent itself the settings reach too late, in words; "": nothing
-	piece  func(have string, vars []runner.Variable) (at int, piece string, err error)
+	// members says that what is added are members of an object in JSON.
+	members bool
+	piece   func(have string, vars []runner.Variable) (at int, piece string, err error)
 }
 
 // Kinds are all that can be set up.
 func Kinds() []Kind {
 	return []Kind{
-		{"claude", ".claude", "settings.json", []string{"claude"}, "", inJSON},
-		{"codex", ".codex", "config.toml", []string{"codex"}, "sends its own requests as its environment says", inTOML},
-		{"gemini", ".gemini", ".env", []string{"gemini"}, "takes certificates from its environment alone", inDotenv},
-		{"agents.md", "", "AGENTS.md", nil, "", section},
-		{"skill", "", ".claude/skills/kimbap/SKILL.md", nil, "", skill},
+		{"claude", ".claude", "settings.json", []string{"claude"}, "", true, inJSON},
+		{"codex", ".codex", "config.toml", []string{"codex"}, "sends its own requests as its environment says", false, inTOML},
+		{"gemini", ".gemini", ".env", []string{"gemini"}, "takes certificates from its environment alone", false, inDotenv},
+		{"agents.md", "", "AGENTS.md", nil, "", false, section},
+		{"skill", "", ".claude/skills/kimbap/SKILL.md", nil, "", false, skill},
 	}
 }
 
@@ -76,9 +78,18 @@ func Put(k Kind, have string, vars []runner.Variable) (text, piece string, err e
 	return have[:at] + piece + have[at:], piece, nil
 }
 
-// Take removes what Put has added; false when it is not there as it was added.
-func Take(text, piece string) (string, bool) {
+// Take removes what Put has added; false when it is not there as it was added. What was the only
+// member of an object in JSON takes the comma with it by which somebody has put another beside it.
+func Take(k Kind, text, piece string) (string, bool) {
 	before, after, found := strings.Cut(text, piece)
+	if k.members && !strings.HasSuffix(piece, ",") {
+		const space = " \t\r\n"
+		if rest, follows := strings.CutPrefix(strings.TrimLeft(after, space), ","); follows {
+			after = rest
+		} else if rest, leads := strings.CutSuffix(strings.TrimRight(before, space), ","); leads {
+			before = rest
+		}
+	}
 	return before + after, found && piece != ""
 }
 
