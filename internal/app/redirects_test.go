@@ -27,6 +27,11 @@ func redirecting() servicestest.Options {
 	}
 	return servicestest.Options{Routes: map[string]servicestest.Behave{
 		"/moved": moved("301 Moved Permanently\r\nLocation: /notes/7"), "/asked": moved("302 Found\r\nLocation: /made"),
+		"/strict":  moved("303 See Other\r\nLocation: /busy"),
+		"/garbled": moved("303 See Other\r\nLocation: /unreadable"),
+		"/unreadable": func(c *servicestest.Conn, _ *servicestest.Request) bool {
+			return c.Send("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\xff\xfe")
+		},
 		"/keys":    moved("303 See Other\r\nLocation: https://elsewhere.test/"),
 		"/away":    moved("302 Found\r\nLocation: https://elsewhere.test/"),
 		"/notes":   moved("303 See Other\r\nLocation: /made"),
@@ -167,5 +172,33 @@ func TestARedirectIsFollowedAfterAYes(t *testing.T) {
 	}
 	if got := use(t, session, "resume", map[string]any{"id": asked.Pending.ApprovalID}); got.Failed || got.Status != 200 || string(got.Result) != `{"id":7}` {
 		t.Errorf("over MCP: %s", got.Text)
+	}
+}
+
+// Nor is what it redirects to, when that is busy or cannot be read, a reason to try again: who obeys
+// has it done twice. So it is with an answer of its own that cannot be read.
+func TestAnAnswerBehindWhatWasDoneIsNoReasonToTryAgain(t *testing.T) {
+	t.Parallel()
+	const more = `  make-busy: {description: Make, method: POST, path: /strict, risk: {level: medium}}
+  make-garbled: {description: Make, method: POST, path: /garbled, risk: {level: medium}}
+  make-unreadable: {description: Make, method: POST, path: /unreadable, risk: {level: medium}}
+`
+	k := apptest.New(t, apptest.Options{Policy: fmt.Sprintf(asksFor, "false"), Upstream: redirecting(), Services: []string{apptest.Notes + more}})
+	session := mcpProcess(t, k)
+	const behind = "was done, and what it redirects to was not read: "
+	for action, said := range map[string][]string{
+		"notes.make-busy":       {behind + "notes answered 429 Too Many Requests", "do not send it again for that"},
+		"notes.make-garbled":    {behind + "the answer says that it is gzip", "do not send it again for that"},
+		"notes.make-unreadable": {"the answer says that it is gzip", "it was done: do not send it again for that"},
+	} {
+		got := use(t, session, "call", map[string]any{"action": action})
+		for _, want := range said {
+			if !got.Failed || !strings.Contains(got.Text, want) {
+				t.Errorf("%s: %q is not said: %s", action, want, got.Text)
+			}
+		}
+		if strings.Contains(got.Text, "try again") || strings.Contains(got.Text, string(runtime.CodeRateLimited)) {
+			t.Errorf("%s is to be tried again: %s", action, got.Text)
+		}
 	}
 }

@@ -32,6 +32,8 @@ type Answer struct {
 
 	RequestID string         // of the request that it answers; "" where nobody says
 	Tenant    runtime.Tenant // of who asked; "" where nobody says
+
+	behind bool // it is of what a request that was done, and does more than read, redirects to
 }
 
 // Of notes which request it answers, and whose, as Do has set it.
@@ -70,7 +72,13 @@ func (a *Answer) tooLarge() error {
 	if a.Limit > 0 {
 		e.Hint = "ask for less: a page, or fewer fields"
 	}
-	if a.Status/100 == 2 { // who asks again has it done again
+	return a.done(e)
+}
+
+// done says in the error of an answer that cannot be kept that the request was done, where the
+// status does: who asks again has it done again.
+func (a *Answer) done(e *runtime.Error) *runtime.Error {
+	if a.Status/100 == 2 {
 		e.Hint = "it was done: do not send it again for that; where it only reads, " + e.Hint
 	}
 	return e
@@ -93,7 +101,8 @@ func (a *Answer) Decode() error {
 		return a.tooLarge()
 	}
 	if err != nil {
-		return err
+		e := *runtime.AsError(err)
+		return a.done(&e)
 	}
 	a.Body = body
 	return nil
@@ -173,6 +182,9 @@ func (a Actions) UpstreamError(action *runtime.Action, args runtime.Args, answer
 	e := &runtime.Error{
 		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref, RequestID: answer.RequestID,
 		Msg: fmt.Sprintf("%s answered %s", action.Service, runtime.StatusText(answer.Status)), UpstreamStatus: answer.Status,
+	}
+	if answer.behind { // the file's words are of the action, and whoever waits and tries again does that twice
+		return unread(action, e)
 	}
 	if action.HTTP != nil {
 		if m, ok := action.HTTP.Errors[answer.Status]; ok {

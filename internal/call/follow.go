@@ -95,8 +95,9 @@ func (a Actions) send(ctx context.Context, p *runtime.Pipeline, s step, like Ans
 			return nil, s, s.undone(err)
 		}
 		answer.Of(s.req)
+		answer.behind = s.behind
 		if err := answer.Decode(); err != nil {
-			return nil, s, err
+			return nil, s, s.undone(err)
 		}
 		location := answer.Header.Get("Location")
 		if answer.Status < 301 || answer.Status > 308 || location == "" || answer.Status == http.StatusNotModified || s.theirs() {
@@ -163,9 +164,14 @@ func (s step) undone(err error) error {
 	if e.Reason == runtime.ReasonUnattended {
 		e.Msg = fmt.Sprintf("a person would have to approve it (rule %s)", e.Rule)
 	}
-	e.Msg = fmt.Sprintf("%s was done, and what it redirects to was not read: %s", s.action.Ref, e.Msg)
+	return unread(s.action, &e)
+}
+
+// unread makes the error of what an action redirects to one that says that the action was done.
+func unread(action *runtime.Action, e *runtime.Error) *runtime.Error {
+	e.Msg = fmt.Sprintf("%s was done, and what it redirects to was not read: %s", action.Ref, e.Msg)
 	e.Hint = "do not send it again for that"
-	return &e
+	return e
 }
 
 func unfollowed(s step, format string, args ...any) error {
