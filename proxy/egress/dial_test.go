@@ -57,6 +57,34 @@ func TestOneAddressAfterTheOther(t *testing.T) {
 	}
 }
 
+// The families take turns where the first address has fewer of its kind, and of two that are
+// slow none ends for an address that is not there.
+func TestFewAddressesHaveTheirTime(t *testing.T) {
+	four, six, last := "93.184.216.34:443", "[2606:4700::1]:443", "[2606:4700::2]:443"
+	for _, c := range []struct {
+		answer []string
+		fail   string
+		want   string
+		takes  time.Duration
+	}{
+		{[]string{"93.184.216.34", "2606:4700::1", "2606:4700::2"}, six, "→ " + last, stagger},
+		{[]string{"93.184.216.34", "2606:4700::1"}, "", "→ " + four, patience + time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, n, w := guard(t, Options{})
+			n.answers["few.test"] = c.answer
+			w.slow = map[string]time.Duration{four: patience + time.Second, six: 0, last: 0}
+			if w.fail[c.fail] = true; c.fail == "" {
+				w.slow[six] = time.Hour
+			}
+			began := time.Now()
+			if got := outcome(g.Dial(t.Context(), Request{Authority: "few.test:443"})); got != c.want || time.Since(began) != c.takes {
+				t.Errorf("%v: got %s after %s, want %s after %s", c.answer, got, time.Since(began), c.want, c.takes)
+			}
+		})
+	}
+}
+
 // panics is a dialer of which nobody thought that it could.
 type panics struct{ first string }
 
