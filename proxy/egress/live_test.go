@@ -102,6 +102,13 @@ func TestAGuardThatOvertakesADialCounts(t *testing.T) {
 			t.Errorf("%+v: %s, %d closed", c.then, got, wires.closed)
 		}
 	}
+	first, _, wires := guard(t, Options{})
+	wires.fail["93.184.216.34:443"] = true
+	l := NewLive(first)
+	first.dialer = &swaps{wires, func() { l.Swap(&Guard{}) }}
+	if got := outcome(l.Dial(t.Context(), Request{Authority: "public.test:443"})); got != "error" {
+		t.Errorf("a dial that failed meanwhile: %s", got)
+	}
 }
 
 // Where upstream.resolve leads a name elsewhere between a dial and its hold, the connection
