@@ -220,7 +220,7 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 	long := "HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 2*maxConnectHead) + "\r\n\r\n"
 	p := egresstest.New(t, egresstest.Options{
 		User: companyUser, Password: companyPassword,
-		Statuses: map[string]int{"forbidden.test:443": 403, "gone.test:443": 503, "moved.test:443": 302, "switch.test:443": 101},
+		Statuses: map[string]int{"forbidden.test:443": 403, "gone.test:443": 503, "choice.test:443": 300, "moved.test:443": 302, "switch.test:443": 101},
 		Raw: map[string]string{
 			"garbage.test:443": "SSH-2.0-" + egresstest.Basic(companyUser, companyPassword) + "\r\n",
 			"field.test:443":   "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "short.test:443": "HTTP/1.1 20 OK\r\n\r\n", "proto.test:443": "HTTP/one 200 OK\r\n\r\n",
@@ -235,6 +235,7 @@ func TestRefusalsOfTheProxy(t *testing.T) {
 	}{
 		{p.Address, companyPassword, "forbidden.test:443", 403, "answered CONNECT with 403"},
 		{p.Address, companyPassword, "gone.test:443", 503, "503"},
+		{p.Address, companyPassword, "choice.test:443", 300, "300"},
 		{p.Address, companyPassword, "moved.test:443", 302, "302"},
 		{p.Address, companyPassword, "switch.test:443", 101, "101"},
 		{p.Address, companyPassword, "nowhere.test:443", 502, "502"},
@@ -272,26 +273,12 @@ func TestTheProxyIsNotOurself(t *testing.T) {
 	if got := outcome(g.Dial(t.Context(), Request{Authority: "api.test:443"})); got != "self" || len(p.Asked()) > 0 {
 		t.Errorf("got %s", got)
 	}
-}
-
-// A caller that goes away lets go of the proxy at once.
-func TestGoneWhileTheProxyIsSilent(t *testing.T) {
-	p := egresstest.New(t, egresstest.Options{Mute: true})
-	g, _ := company(t, Options{Timeout: time.Hour}, p)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { _, _, err := g.Dial(ctx, Request{Authority: "api.test:443"}); ended <- err }()
-	for len(p.Asked()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("it waits for the proxy")
+	g, _, direct := guard(t, Options{
+		Via: &Via{Authority: "192.168.1.5:7788"}, Own: func() []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:7788")} },
+		Local: func() ([]netip.Addr, error) { return nil, errors.New("no netlink") },
+	})
+	if got := outcome(g.Dial(t.Context(), Request{Authority: "api.test:443"})); got != "error" || len(direct.list()) > 0 {
+		t.Errorf("not knowing our addresses gives %s, dialled %v", got, direct.list())
 	}
 }
 
