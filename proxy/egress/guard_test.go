@@ -3,6 +3,7 @@ package egress
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,6 +22,10 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Private: ModeAllow}, "[fd00:ec2::254]:80", trusted, "denied metadata"},
 		{Options{Private: ModeAllow}, "metadata.google.internal:80", trusted, "denied metadata"},
 		{Options{Private: ModeAllow}, "Metadata.Google.Internal.:80", trusted, "denied metadata"},
+		{Options{Private: ModeAllow}, "metadata:80", trusted, "denied metadata"},
+		{Options{Private: ModeAllow}, "metadata.goog:80", trusted, "denied metadata"},
+		{Options{Private: ModeAllow}, "instance-data:80", trusted, "denied metadata"},
+		{Options{Private: ModeAllow}, "instance-data.ec2.internal:80", trusted, "denied metadata"},
 		{Options{Allow: []string{"0.0.0.0/0", "::/0"}}, "100.100.100.200:80", trusted, "denied metadata"},
 		{Options{Allow: []string{"0.0.0.0/0", "::/0"}}, "[64:ff9b::a9fe:a9fe]:80", trusted, "denied metadata"},
 		{Options{Allow: []string{"meta.test"}}, "meta.test:80", trusted, "denied metadata"},
@@ -78,8 +83,11 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Private: ModeAllow}, "inner.test:443", "", "→ 10.0.0.5:443"},
 		{Options{Private: ModeDeny}, "inner.test:443", trusted, "denied private"},
 		{Options{Private: ModeDeny, Allow: []string{"10.0.0.5"}}, "inner.test:443", "", "→ 10.0.0.5:443"},
+		{Options{Allow: []string{"fd00::1/128"}}, "[fd00::1]:443", "", "→ [fd00::1]:443"},
+		{Options{Allow: []string{"fd00::1/128"}}, "[fd00::2]:443", "", "denied private"},
 		{Options{}, "mixed.test:443", "", "denied metadata"},
 		{Options{}, "mixed.test:443", trusted, "→ 10.0.0.5:443"},
+		{Options{}, "turned.test:443", "", "denied metadata"},
 
 		// Public, and what config says of it.
 		{Options{Private: ModeDeny}, "public.test:443", "", "→ 93.184.216.34:443"},
@@ -89,6 +97,7 @@ func TestDialJudgesEveryAuthority(t *testing.T) {
 		{Options{Deny: []string{"93.184.216.0/24"}, Allow: []string{"public.test"}}, "public.test:443", trusted, "denied public"},
 		{Options{Deny: []string{"*.public.test", "*.c.test", "c.test"}}, "public.test:443", "", "→ 93.184.216.34:443"},
 		{Options{Deny: []string{"::ffff:8.8.8.8"}}, "8.8.8.8:443", trusted, "denied public"},
+		{Options{Deny: []string{"::ffff:0:0/96"}}, "8.8.8.8:443", trusted, "denied public"},
 		{Options{Deny: []string{"8.8.8.8"}}, "[64:ff9b::808:808]:443", trusted, "denied public"},
 		{Options{Allow: []string{"198.18.0.0/15"}}, "198.18.0.1:80", trusted, "denied special"},
 		{Options{Allow: []string{"::/0"}}, "[::ffff:0:a9fe:a9fe]:80", trusted, "denied special"},
@@ -159,7 +168,8 @@ func TestOwnListenersAreOutOfReach(t *testing.T) {
 	}
 }
 
-// Who says nothing else has the addresses of its interfaces for its own.
+// Who says nothing else has the addresses of its interfaces for its own, and no resolver of
+// the C library.
 func TestOwnAddressesAreThoseOfTheInterfaces(t *testing.T) {
 	g, err := New(Options{Private: ModeAuto, Own: func() []netip.AddrPort { return nil }})
 	if err != nil {
@@ -168,6 +178,9 @@ func TestOwnAddressesAreThoseOfTheInterfaces(t *testing.T) {
 	local, err := g.local()
 	if err != nil || !slices.Contains(local, netip.MustParseAddr("127.0.0.1")) {
 		t.Errorf("%v %v", local, err)
+	}
+	if own, ok := g.resolver.(*net.Resolver); !ok || !own.PreferGo {
+		t.Errorf("resolver %+v", g.resolver)
 	}
 }
 
@@ -178,9 +191,10 @@ func TestRefusalsSayWhatOpensThem(t *testing.T) {
 		"meta.test:80":         "",
 		"127.1:80":             "",
 		"denied.test:443":      `egress.deny without "denied.test"`,
+		"public.test:443":      `egress.deny without the range that covers "public.test"`,
 		"[fe80::1%25eth0]:443": "",
 	} {
-		g, _, _ := guard(t, Options{Deny: []string{"denied.test"}})
+		g, _, _ := guard(t, Options{Deny: []string{"denied.test", "93.184.216.0/24"}})
 		g.resolver.(*names).answers["denied.test"] = []string{"1.1.1.1"}
 		_, _, err := g.Dial(t.Context(), Request{Authority: authority})
 		var denied *Denied
@@ -219,6 +233,15 @@ func TestLiteralsAndLocalhostAskNoResolver(t *testing.T) {
 	}
 }
 
+// Where nothing listens on 127.0.0.1, localhost is ::1.
+func TestLocalhostIsBothAddresses(t *testing.T) {
+	g, _, w := guard(t, Options{})
+	w.fail["127.0.0.1:8080"] = true
+	if got := outcome(g.Dial(t.Context(), Request{Authority: "localhost:8080", Loopback: true})); got != "→ [::1]:8080" {
+		t.Error(got)
+	}
+}
+
 func TestInfoMarksWhatIsNotPublic(t *testing.T) {
 	g, _, _ := guard(t, Options{})
 	for authority, private := range map[string]bool{"public.test:443": false, "inner.test:443": true, "cgnat.test:443": true, "localhost:1": true} {
@@ -238,6 +261,8 @@ func TestNewRefuses(t *testing.T) {
 		"bad allow":      {Private: ModeAuto, Own: own, Allow: []string{"10.0.0.0/99"}},
 		"numeral deny":   {Private: ModeAuto, Own: own, Deny: []string{"127.1"}},
 		"deny a zone":    {Private: ModeAuto, Own: own, Deny: []string{"fd00::1%eth0"}}, // no address that is dialled has one
+		"a long label":   {Private: ModeAuto, Own: own, Deny: []string{strings.Repeat("a", 64) + ".test"}},
+		"a long name":    {Private: ModeAuto, Own: own, Deny: []string{strings.Repeat("a.", 125) + "test"}},
 		"allow a port":   {Private: ModeAuto, Own: own, Allow: []string{"db.test:5432"}},
 		"bad resolve":    {Private: ModeAuto, Own: own, Resolve: map[string]string{"a.test": "127.0.0.1:1"}},
 		"resolve to bad": {Private: ModeAuto, Own: own, Resolve: map[string]string{"a.test:1": "127.1:1"}},
@@ -245,6 +270,10 @@ func TestNewRefuses(t *testing.T) {
 		if g, err := New(o); err == nil {
 			t.Errorf("%s: made %+v", name, g)
 		}
+	}
+	longest := []string{strings.Repeat("a", 63) + ".test", strings.Repeat("a.", 124) + "tests"}
+	if _, err := New(Options{Private: ModeAuto, Own: own, Deny: longest}); err != nil {
+		t.Errorf("names of 63 bytes in a label and of 253 in all: %v", err)
 	}
 }
 

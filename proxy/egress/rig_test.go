@@ -85,7 +85,7 @@ func guard(t *testing.T, o Options) (*Guard, *names, *wires) {
 	n := &names{answers: map[string][]string{
 		"public.test": {"93.184.216.34"}, "inner.test": {"10.0.0.5"}, "loop.test": {"127.0.0.1"}, "meta.test": {"169.254.169.254"},
 		"rebind.test": {"127.0.0.1", "93.184.216.34"}, "cgnat.test": {"100.64.0.1"}, "localhost.localdomain": {"127.0.0.1"},
-		"mixed.test": {"10.0.0.5", "169.254.169.254"}, "zero.test": {"0.0.0.0"}, "lan.test": {"192.168.1.5"}, "zoned.test": {"fe80::1%eth0"},
+		"mixed.test": {"10.0.0.5", "169.254.169.254"}, "turned.test": {"169.254.169.254", "10.0.0.5"}, "zero.test": {"0.0.0.0"}, "lan.test": {"192.168.1.5"}, "zoned.test": {"fe80::1%eth0"},
 	}}
 	w := &wires{fail: map[string]bool{}, slow: map[string]time.Duration{}}
 	o.Resolver, o.Dialer = n, w
