@@ -37,6 +37,8 @@ func TestAFolderIsReadInTheOrderOfItsNames(t *testing.T) {
 	for first, files := range map[string]map[string]string{
 		"denies": {"10-a.yaml": denies, "20-b.yml": allows, "policy_test.yaml": "tests", "README.md": "words", ".git/x.yaml": "git's"},
 		"allows": {"b/c.yaml": denies, "a/z.yaml": allows},
+		"below":  {"a/z.yaml": allows, "a-b.yaml": strings.ReplaceAll(denies, "denies", "below")},
+		"inside": {"a.yaml/b.yaml": strings.ReplaceAll(denies, "denies", "inside"), "b.yaml": allows},
 	} {
 		p, err := policy.Load(tree(t, files), nil)
 		if err != nil {
@@ -136,6 +138,9 @@ func TestFoldersThatAreNoPolicy(t *testing.T) {
 	}
 	if _, err := policy.Load(dangling, nil); err == nil || !strings.Contains(err.Error(), "b.yaml is not a file") {
 		t.Errorf("a link to nothing: %v", err)
+	}
+	if p, err := policy.Load(filepath.Join(empty, "no\x00name"), nil); err == nil {
+		t.Errorf("what cannot be looked for is taken for the default: %v", p)
 	}
 }
 
