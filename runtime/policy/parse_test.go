@@ -82,6 +82,19 @@ func TestAVerdictHasTheTermsAndTheRateOfItsRule(t *testing.T) {
 	}
 }
 
+// The most, the longest and the least that a rule may say are still said.
+func TestTheBoundsOfARuleAreInIt(t *testing.T) {
+	for _, rule := range []string{
+		"limit: {rate: 1000000/s, burst: 1000000}", "limit: {rate: 1/d, burst: 1}",
+		"then: require_approval, approval: {count: 10, expires: 168h}", "then: require_approval, approval: {count: 1, expires: 1s}",
+		"then: deny, reason: " + strings.Repeat("x", 500),
+	} {
+		if _, err := policy.Parse("policy.yaml", []byte("version: 1\nrules: [{name: a, match: {}, "+rule+"}]\n")); err != nil {
+			t.Errorf("%.60s: %v", rule, err)
+		}
+	}
+}
+
 // The files that init writes are policies, with and without their examples.
 func TestTheFilesOfInitArePolicies(t *testing.T) {
 	for _, strict := range []bool{false, true} {
