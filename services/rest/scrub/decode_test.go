@@ -19,6 +19,7 @@ func TestBodiesAreDecodedUpToALimit(t *testing.T) {
 	text := strings.Repeat("rice, seaweed. ", 1000)
 	for name, writer := range map[string]func(io.Writer) (io.WriteCloser, error){
 		"gzip":         func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
+		"x-gzip":       func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil },
 		"deflate":      func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil },
 		"deflate bare": func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, 6) },
 		"br":           func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriter(w), nil },
@@ -47,5 +48,16 @@ func TestBodiesAreDecodedUpToALimit(t *testing.T) {
 	}
 	if DecoderOf("gzip,br") != nil || DecoderOf("compress") != nil || DecoderOf("") != nil {
 		t.Error("there is a decoder of what is not known")
+	}
+}
+
+// A block of zstd that names one byte and how often it stands there is as long as that byte,
+// whatever comes behind it (RFC 8878 section 3.1.1.2.2).
+func TestARunOfZstdIsOneByte(t *testing.T) {
+	run := func(c byte) []byte { return []byte{0x28, 0xb5, 0x2f, 0xfd, 0x20, 5, 5<<3 | 1<<1 | 1, 0, 0, c} }
+	for name, decode := range map[string]Decoder{"decoder": DecoderOf("zstd"), "searcher": SearcherOf("zstd")} {
+		if got, err := decode.Whole(append(run('a'), run('b')...), 100); err != nil || string(got) != "aaaaabbbbb" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
