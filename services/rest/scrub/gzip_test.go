@@ -31,6 +31,11 @@ func member(t *testing.T, flags byte, before, text string) []byte {
 func TestMembersOfGzip(t *testing.T) {
 	long := strings.Repeat("n", 70<<10) + "\x00"
 	text := strings.Repeat("rice, seaweed. ", 3000)
+	other := member(t, 0, "", text)
+	other[2] = 7 // another way to compress, of which RFC 1952 knows none
+	if got, _, err := asked(t, "gzip", other); err == nil {
+		t.Errorf("what is not of deflate: %d bytes", len(got))
+	}
 	for name, c := range map[string]struct {
 		flags  byte
 		before string

@@ -39,6 +39,7 @@ func TestFormsAreFound(t *testing.T) {
 		"json": string(quoted), "base64 0": base64.StdEncoding.EncodeToString([]byte(secret)),
 		"base64 1": base64.StdEncoding.EncodeToString([]byte("x" + secret + "yy")), "base64 2": base64.URLEncoding.EncodeToString([]byte("xx" + secret + "y")),
 		"basic": base64.StdEncoding.EncodeToString([]byte("me:" + secret)), "every": every(secret, "%", lowerHex), "unicode": every(secret, `\u00`, lowerHex),
+		"EVERY": every(secret, "%", upperHex), "UNICODE": every(secret, `\u00`, upperHex),
 	} {
 		for _, around := range []string{"", "s", "s3cr3t/Value", strings.Repeat("ab", 40)} {
 			text := []byte(around + form + around)
@@ -88,7 +89,7 @@ func TestEachLanguagesEscapesAreFound(t *testing.T) {
 	basic := base64.StdEncoding.EncodeToString([]byte("me:~~>>???~>")) // bWU6fn4+Pj8/P34+
 	m := New("~~>>???~>", basic, "")
 	for _, spelling := range []string{`bWU6fn4\u002BPj8/P34\u002B`, `bWU6fn4+Pj8\/P34+`, `bWU6fn4%2bPj8%2fP34%2b`, `bWU6fn4%2BPj8/P34%2B`} {
-		if text := []byte(spelling); m.Mask(text) != 1 {
+		if text := []byte(spelling); m.Mask(text) != 1 || strings.Trim(string(text), "*") != "" {
 			t.Errorf("of %q, in the answer as %s, there is left %s", basic, spelling, text)
 		}
 	}
@@ -284,6 +285,10 @@ func TestOtherValuesAreFoundToo(t *testing.T) {
 	var c Cache
 	if one, other := c.Of("secret-1", "", "", "also-long-1"), c.Of("secret-1", "", "", "also-long-2"); one == other || one != c.Of("secret-1", "", "", "also-long-1") {
 		t.Error("a matcher is taken for one that looks for something else")
+	}
+	kept := c.Of("secret-1", "", "")
+	if c.Forget(); c.Of("secret-1", "", "") == kept {
+		t.Error("a credential that was to be forgotten is kept")
 	}
 }
 
