@@ -54,6 +54,9 @@ func TestCostIsLimited(t *testing.T) {
 	if holds, err := c.Holds(question(runtime.Args{"l": list[:20]})); err != nil || !holds {
 		t.Errorf("a short one: %v %v", holds, err)
 	}
+	if _, err := compile(t, `args.x.matches("(a|b)*c")`, nil).Holds(question(runtime.Args{"x": strings.Repeat("a", 1<<20)})); err == nil || err.Error() != "it takes too long" {
+		t.Errorf("a pattern: %v", err)
+	}
 }
 
 // Long, deep and wide expressions are refused when they are compiled.
