@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/policy/condition"
@@ -51,6 +52,7 @@ func TestWhatNobodyKnowsIsAnError(t *testing.T) {
 		{`has(args.x.y)`, args([]any{"y"}), runtime.TypeObject, "args.x is not of type object"},
 		{`args.x == "1"`, args(struct{}{}), runtime.TypeString, "a value of type struct {}"},
 		{"args.x > 1", args(json.Number("99999999999999999999")), runtime.TypeInteger, "a number is too large to be compared exactly"},
+		{"args.x > 1", args(json.Number("1.5")), runtime.TypeInteger, "a number that is no integer"},
 		{"args.x > 1", args(json.Number("9007199254740992.0")), runtime.TypeInteger, "a number that is no integer"},
 		{"args.x < 1.0", args(json.Number("-9007199254740993")), runtime.TypeNumber, "a number is too large to be compared exactly"},
 	} {
@@ -64,6 +66,16 @@ func TestWhatNobodyKnowsIsAnError(t *testing.T) {
 	}
 	if !compile(t, "dyn(request) == dyn(request)", nil).NeedsBody(unread) {
 		t.Error("the request as a whole has no body")
+	}
+}
+
+// An integer may be written as servers read it too.
+func TestAnIntegerIsOneHoweverItIsWritten(t *testing.T) {
+	action := &runtime.Action{Ref: "a.b", Params: []runtime.Param{{Name: "x", Type: runtime.TypeInteger}}}
+	for _, written := range []string{"1000", "1e3", "1000.0"} {
+		if holds, err := compile(t, "args.x == 1000", action).Holds(question(runtime.Args{"x": json.Number(written)})); err != nil || !holds {
+			t.Errorf("%s: %t %v", written, holds, err)
+		}
 	}
 }
 
@@ -99,6 +111,33 @@ func TestOffsetsAreWrittenInFull(t *testing.T) {
 	} {
 		if _, problems := c.Compile(`now.getHours("`+zone+`") == 1`, nil); (len(problems) == 0) != good {
 			t.Errorf("%s: %+v", zone, problems)
+		}
+	}
+}
+
+// A time is taken apart in the zone that the condition names, counted as CEL counts: days of the
+// month and of the year from 0, and dates from 1.
+func TestATimeIsTakenApartInItsZone(t *testing.T) {
+	q := question(nil)
+	q.Now = time.Date(2026, 12, 31, 21, 50, 45, 123e6, time.UTC)
+	for part, want := range map[string]string{
+		"getFullYear": "2027", "getMonth": "0", "getDayOfYear": "0", "getDayOfMonth": "0", "getDate": "1", "getDayOfWeek": "5",
+		"getHours": "3", "getMinutes": "35", "getSeconds": "45", "getMilliseconds": "123",
+	} {
+		if holds, err := compile(t, `now.`+part+`("+05:45") == `+want, nil).Holds(q); err != nil || !holds {
+			t.Errorf("%s is not %s: %v", part, want, err)
+		}
+	}
+}
+
+// What a rule says of an action that may be repeated holds for those.
+func TestAnActionIsIdempotentOrNot(t *testing.T) {
+	c := compile(t, "action.idempotent", nil)
+	for _, is := range []bool{true, false} {
+		q := question(nil)
+		q.Action.Idempotent = is
+		if holds, err := c.Holds(q); err != nil || holds != is {
+			t.Errorf("%t: %t %v", is, holds, err)
 		}
 	}
 }
