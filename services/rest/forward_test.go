@@ -109,6 +109,16 @@ func TestMisleadingFieldsAreDropped(t *testing.T) {
 	if r.Last(t).Fields("X-Rewrite-Url") == nil {
 		t.Error("a host with no service lost a field")
 	}
+	for name := range strings.FieldsSeq(`X-Original-Url X-Original-Uri X-Original-Host X-Original-Method X-Original-Path X-Rewrite-Url X-Rewrite-Uri X-Override-Url
+		X-Forwarded-Host X-Forwarded-Server X-Forwarded-Uri X-Forwarded-Url X-Forwarded-Path X-Forwarded-Prefix X-Forwarded-Method Forwarded X-Host
+		X-Http-Host-Override X-Http-Method-Override X-Http-Method X-Method-Override X-Envoy-Original-Path X-Envoy-Original-Host X-Envoy-Original-Method
+		X-Waws-Unencoded-Url X-Http-Destinationurl`) {
+		for _, spelling := range []string{name, strings.ReplaceAll(strings.ToLower(name), "-", "_")} {
+			if r.must(t, r.call("GET", "/", spelling+": /admin")); strings.Contains(string(r.Last(t).Head), "admin") {
+				t.Errorf("%s goes on", spelling)
+			}
+		}
+	}
 }
 
 // The first byte is upstream before the last one is there.
