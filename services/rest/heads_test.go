@@ -95,6 +95,29 @@ func TestHeadsAreReadAlikeWhateverTheSpelling(t *testing.T) {
 	}
 }
 
+// No trailer carries what frames a message or says where it goes, and nothing that is of one
+// connection is passed on, whichever engine asks and however it is spelled.
+func TestWhatATrailerMayCarry(t *testing.T) {
+	hop := "Connection Keep-Alive Proxy-Connection Te Trailer Transfer-Encoding Upgrade Http2-Settings Proxy-Authorization"
+	framing := " Content-Length Host Content-Encoding Content-Type Content-Range Expect Max-Forwards Cache-Control Range X-Kimbap-Token"
+	for name := range strings.FieldsSeq(hop + framing) {
+		if trailerAllowed(name, nil) || trailerAllowed(strings.ReplaceAll(strings.ToUpper(name), "-", "_"), nil) {
+			t.Errorf("%s may stand in a trailer", name)
+		}
+		if strings.Contains(hop, name) && removal(name, nil) == "" {
+			t.Errorf("%s is passed on", name)
+		}
+	}
+	for name := range strings.FieldsSeq("X-Sum Etag Server-Timing Digest Grpc-Status Proxied X-Kimbapish Hosts") {
+		if !trailerAllowed(name, []string{"Authorization"}) || removal(name, nil) != "" {
+			t.Errorf("%s is not passed on", name)
+		}
+	}
+	if trailerAllowed("AUTHORIZATION", []string{"Authorization"}) || trailerAllowed("a b", nil) || trailerAllowed("", nil) {
+		t.Error("a trailer carries a credential, or what is no name")
+	}
+}
+
 // What is judged and written of heads for every request takes no more memory than it did.
 func TestHeadsTakeFewAllocations(t *testing.T) {
 	request, answer := fields()
