@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -108,10 +109,10 @@ func (l *lease) next(of *runtime.Limit) int {
 }
 
 // fresh reports whether the lease may still be used. Of callers who come at once, one
-// may have read the clock before the one who made the lease.
+// may have read the clock before the one who made the lease. While the machine slept the
+// bucket has filled again.
 func (l *lease) fresh(now time.Time) bool {
-	age := now.Sub(l.from)
-	return age > -leaseTime && age < leaseTime
+	return now.Sub(l.from) > -leaseTime && system.Elapsed(l.from, now) < leaseTime
 }
 
 // putBack returns a request that was taken a moment ago.

@@ -382,18 +382,3 @@ func BenchmarkTake(b *testing.B) {
 		}
 	}
 }
-
-// An empty bucket fills while the machine sleeps.
-func TestABucketFillsWhileTheMachineSleeps(t *testing.T) {
-	l, b, now := process(t, newStore()), bucket("a", 1, time.Hour), time.Now()
-	if e := take(t, l, now, b); e != nil {
-		t.Fatal(e)
-	}
-	if e := take(t, l, now, b); e == nil {
-		t.Fatal("two requests of one")
-	}
-	now = runtimetest.Asleep(now, 2*time.Hour)
-	if e := take(t, l, now, b); e != nil {
-		t.Errorf("after two hours of sleep: %v", e)
-	}
-}
