@@ -252,25 +252,31 @@ func TestRA009Bodies(t *testing.T) {
 	c := newAPI(t, k)
 	agent, _ := tokenOf(t, k, app.TokenGrant{})
 	before := len(k.Up.Requests())
+	const read, write, object = "get-note", "create-note", "create-key"
 	for what, try := range map[string]struct {
-		body   string
-		status int
+		action, body string
+		status       int
+		reason       runtime.Reason
+		says         string
 	}{
-		"unknown field":  {`{"input":{"id":1},"tenant":"x"}`, 400},
-		"same key twice": {`{"input":{"id":1},"input":{"id":2}}`, 400},
-		"inside":         {`{"input":{"id":1,"id":2}}`, 400},
-		"escaped twin":   {`{"input":{"id":1,"\u0069d":2}}`, 400},
-		"too long":       {`{"input":{"id":"` + strings.Repeat("x", 100<<20) + `"}}`, 413},
-		"deep lists":     {`{"input":{"id":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}}`, 400},
-		"deep objects":   {`{"input":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000) + `}`, 400},
-		"no UTF-8":       {"{\"input\":{\"id\":\"\xff\xfe\"}}", 400},
-		"half":           {`{"input":{"id":1`, 400},
-		"more behind":    {`{"input":{"id":1}} {}`, 400},
-		"a list":         {`[1]`, 400},
-		"a wrong type":   {`{"input":[1]}`, 400},
+		"unknown field":  {read, `{"input":{"id":1},"tenant":"x"}`, 400, runtime.ReasonInvalidJSON, `no member "tenant"`},
+		"same key twice": {read, `{"input":{"id":1},"input":{"id":2}}`, 400, runtime.ReasonDuplicateKey, `"input" stands twice`},
+		"inside":         {read, `{"input":{"id":1,"id":2}}`, 400, runtime.ReasonDuplicateKey, `"id" stands twice`},
+		"escaped twin":   {read, `{"input":{"id":1,"\u0069d":2}}`, 400, runtime.ReasonDuplicateKey, `"id" stands twice`},
+		"too long":       {read, `{"input":{"id":"` + strings.Repeat("x", 100<<20) + `"}}`, 413, runtime.ReasonBodyTooLarge, "over"},
+		"deep lists":     {read, `{"input":{"id":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}}`, 400, runtime.ReasonInvalidJSON, "not JSON from byte"}, // too deep for the decoder
+		"deep objects":   {read, `{"input":` + strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000) + `}`, 400, runtime.ReasonInvalidJSON, "not JSON from byte"},
+		"lists":          {object, `{"input":{"fields":{"a":` + strings.Repeat("[", 62) + strings.Repeat("]", 62) + `}}}`, 400, runtime.ReasonInvalidJSON, "nested deeper than 64"},
+		"objects":        {object, `{"input":{"fields":` + strings.Repeat(`{"a":`, 63) + "1" + strings.Repeat("}", 63) + `}}`, 400, runtime.ReasonInvalidJSON, "nested deeper than 64"},
+		"no UTF-8":       {write, "{\"input\":{\"text\":\"\xff\xfe\"}}", 400, runtime.ReasonInvalidJSON, "not UTF-8"},
+		"half":           {read, `{"input":{"id":1`, 400, runtime.ReasonInvalidJSON, "ends too early"},
+		"more behind":    {read, `{"input":{"id":1}} {}`, 400, runtime.ReasonTrailingData, "follows the object"},
+		"a list":         {read, `[1]`, 400, runtime.ReasonInvalidJSON, "not an object"},
+		"a wrong type":   {read, `{"input":[1]}`, 400, runtime.ReasonInvalidJSON, "input must be an object"},
 	} {
-		if got := c.ask(t, agent, "POST", "/v1/actions/notes/get-note:execute", try.body); got.Status != try.status {
-			t.Errorf("%s: %d %.200s", what, got.Status, got.Body)
+		got := c.ask(t, agent, "POST", "/v1/actions/notes/"+try.action+":execute", try.body)
+		if p := got.problem(t); got.Status != try.status || p.Reason != try.reason || !strings.Contains(p.Detail, try.says) {
+			t.Errorf("%s: %d %.300s", what, got.Status, got.Body)
 		}
 	}
 	if len(k.Up.Requests()) != before {
