@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const wordService = `name: words
@@ -25,7 +27,7 @@ actions:
   set:    {description: Set, method: POST, path: /set, match: {query: {Action: Set}},  risk: {level: low},  args: [{name: value, type: string, required: true}]}
   soft:   {description: Set softly, method: POST, path: /set, match: {query: {Action: Set}, body: {/mode: soft}}, risk: {level: low}}
   unset:  {description: Unset, method: POST, path: /set, match: {query: {Action: Unset}}, risk: {level: high}}
-  other:  {description: Other,  method: [GET, POST, PUT], path: /query, risk: {level: high}}
+  other:  {description: Other,  method: [GET, POST, PUT], path: /query, risk: {level: low}}
 `
 
 // A word of the query that decides may stand in no form or document beside it, in whatever
@@ -33,48 +35,50 @@ actions:
 func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 	t.Parallel()
 	const form, parts, json = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "application/json"
+	const ambiguous, unread = runtime.ReasonAmbiguousParameter, runtime.ReasonUnsupportedMedia
 	utf16 := strings.Join(strings.Split(`{"Action": "DeleteUser"}`, ""), "\x00") + "\x00"
 	k := apptest.New(t, apptest.Options{Services: []string{wordService}})
 	for _, c := range []struct {
 		method, target, media, body string
-		sent                        bool
+		want                        int
+		reason                      runtime.Reason
 		path                        string // /query when empty
 	}{
-		{"POST", "?Action=ListUsers", form, "Action=DeleteUser&UserName=alice", false, ""},
-		{"POST", "?Action=ListUsers", form, "UserName=alice&Action%5B%5D=DeleteUser", false, ""},
-		{"POST", "", form, "Action=DeleteUser&UserName=alice", false, ""},
-		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", false, ""},
-		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", false, ""},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
-		{"POST", "?Action=ListUsers", form, "x=1&Action[" + strings.Repeat("A", 5000) + "]=DeleteUser", false, ""},
-		{"POST", "?Action=ListUsers", form, "x=1&Action%00" + strings.Repeat("A", 5000) + "=DeleteUser", false, ""},
-		{"POST", "?Action=ListUsers", form, "x=1&" + strings.Repeat("+", 5000) + "Action=DeleteUser", false, ""},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
-		{"PUT", "?Action=ListUsers", form, "UserName=alice&Action=DeleteUser", false, ""},
-		{"PUT", "?Action=ListUsers", form, "UserName=alice&_method=DELETE", true, ""}, // nobody looks for a method there
-		{"PUT", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", false, ""},
-		{"PUT", "?Action=ListUsers", json, `{"Action": "DeleteUser"}`, false, ""},
-		{"POST", "?Action=ListUsers", json, `{"UserName": "alice", "\u0041ction": "DeleteUser"}`, false, ""},
-		{"POST", "?Action=ListUsers", json, `{"a": {"Action": "DeleteUser"}, "b": "Action", "c": ["Action"]}`, true, ""},
-		{"POST", "", json, `{"action": "DeleteUser"}`, false, ""},
-		{"POST", "?Action=Set", json, `{"mode": "soft", "Action": "Unset"}`, false, "/set"}, // its body is judged
-		{"POST", "?Action=Set", json, `{"mode": "soft"}`, true, "/set"},
-		{"POST", "?Action=ListUsers", form, ` {"UserName": "alice", "Action": "DeleteUser"}`, false, ""}, // as curl -d sends it
-		{"PUT", "?Action=ListUsers", form, `{"UserName": "alice&x", "action": "DeleteUser"}`, false, ""},
-		{"POST", "?Action=ListUsers", "", "\xef\xbb\xbf{\"Action\": \"DeleteUser\"}", false, ""},
-		{"POST", "?Action=ListUsers", form, `{"UserName": "alice", "_method": "DELETE"}`, true, ""},
-		{"POST", "?Action=ListUsers", form, `filter={"Action": "x"}`, true, ""},
-		{"POST", "?Action=ListUsers", json, utf16, false, ""}, // told by its NULs
-		{"PUT", "?Action=ListUsers", json, "\xfe\xff\x00" + utf16[:len(utf16)-1], false, ""},
-		{"POST", "?Action=ListUsers", form, "\xff\xfe" + utf16, false, ""},
-		{"POST", "?Action=Set", json, utf16, false, "/set"}, // its body is judged
-		{"PUT", "?Action=ListUsers", form + "; charset=ibm037", "%c1%83%a3%89%96%95=%c4", false, ""},
-		{"PUT", "?Action=ListUsers", json + "; charset=UTF-8", `{"UserName": "Zoë"}`, true, ""},
-		{"PUT", "?Action=ListUsers", "application/octet-stream", utf16, true, ""},
-		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", true, ""},
-		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", true, ""},
-		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", true, ""},
-		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", true, ""},
+		{"POST", "?Action=ListUsers", form, "Action=DeleteUser&UserName=alice", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&Action%5B%5D=DeleteUser", 400, ambiguous, ""},
+		{"POST", "", form, "Action=DeleteUser&UserName=alice", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, "a=b;Action=DeleteUser", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", "", "Action=DeleteUser", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&Action[" + strings.Repeat("A", 5000) + "]=DeleteUser", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&Action%00" + strings.Repeat("A", 5000) + "=DeleteUser", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, "x=1&" + strings.Repeat("+", 5000) + "Action=DeleteUser", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", 400, ambiguous, ""},
+		{"PUT", "?Action=ListUsers", form, "UserName=alice&Action=DeleteUser", 400, ambiguous, ""},
+		{"PUT", "?Action=ListUsers", form, "UserName=alice&_method=DELETE", 200, "", ""}, // nobody looks for a method there
+		{"PUT", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"Action\"\r\n\r\nDeleteUser\r\n--b--\r\n", 400, ambiguous, ""},
+		{"PUT", "?Action=ListUsers", json, `{"Action": "DeleteUser"}`, 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", json, `{"UserName": "alice", "\u0041ction": "DeleteUser"}`, 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", json, `{"a": {"Action": "DeleteUser"}, "b": "Action", "c": ["Action"]}`, 200, "", ""},
+		{"POST", "", json, `{"action": "DeleteUser"}`, 400, ambiguous, ""},
+		{"POST", "?Action=Set", json, `{"mode": "soft", "Action": "Unset"}`, 400, ambiguous, "/set"}, // its body is judged
+		{"POST", "?Action=Set", json, `{"mode": "soft"}`, 200, "", "/set"},
+		{"POST", "?Action=ListUsers", form, ` {"UserName": "alice", "Action": "DeleteUser"}`, 400, ambiguous, ""}, // as curl -d sends it
+		{"PUT", "?Action=ListUsers", form, `{"UserName": "alice&x", "action": "DeleteUser"}`, 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", "", "\xef\xbb\xbf{\"Action\": \"DeleteUser\"}", 400, ambiguous, ""},
+		{"POST", "?Action=ListUsers", form, `{"UserName": "alice", "_method": "DELETE"}`, 200, "", ""},
+		{"POST", "?Action=ListUsers", form, `filter={"Action": "x"}`, 200, "", ""},
+		{"POST", "?Action=ListUsers", json, utf16, 415, unread, ""}, // told by its NULs
+		{"PUT", "?Action=ListUsers", json, "\xfe\xff\x00" + utf16[:len(utf16)-1], 415, unread, ""},
+		{"POST", "?Action=ListUsers", form, "\xff\xfe" + utf16, 415, unread, ""},
+		{"POST", "?Action=Set", json, utf16, 400, runtime.ReasonInvalidJSON, "/set"}, // its body is judged
+		{"PUT", "?Action=ListUsers", form + "; charset=ibm037", "%c1%83%a3%89%96%95=%c4", 415, unread, ""},
+		{"PUT", "?Action=ListUsers", json + "; charset=UTF-8", `{"UserName": "Zoë"}`, 200, "", ""},
+		{"PUT", "?Action=ListUsers", "application/octet-stream", utf16, 200, "", ""},
+		{"PUT", "?Action=ListUsers", "", "a file with &Action=DeleteUser in it", 200, "", ""},
+		{"POST", "?Action=ListUsers", form, "UserName=alice&ActionId=DeleteUser&x=Action", 200, "", ""},
+		{"POST", "?Action=ListUsers", "application/octet-stream", "Action=DeleteUser", 200, "", ""},
+		{"POST", "?Action=ListUsers", parts, "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nAction\r\n--b--\r\n", 200, "", ""},
 	} {
 		before := len(k.Up.Requests())
 		req, err := http.NewRequest(c.method, "https://"+apptest.Host+cmp.Or(c.path, "/query")+c.target, strings.NewReader(c.body))
@@ -88,11 +92,24 @@ func TestAWordOfTheQueryIsNotAnotherInTheForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close()
-		if sent := len(k.Up.Requests()) != before; sent != c.sent {
-			t.Errorf("%s %s %s %q: sent: %t, answer %d", c.method, c.target, c.media, c.body, sent, res.StatusCode)
+		reason := reasonOf(t, res)
+		if sent := len(k.Up.Requests()) != before; sent != (c.want == http.StatusOK) || res.StatusCode != c.want || reason != c.reason {
+			t.Errorf("%s %s %s %.99q: sent: %t, answer %d %s, want %d %s", c.method, c.target, c.media, c.body, sent, res.StatusCode, reason, c.want, c.reason)
 		}
 	}
+}
+
+// reasonOf is why an answer was refused, nothing where it was not.
+func reasonOf(t *testing.T, res *http.Response) runtime.Reason {
+	t.Helper()
+	defer res.Body.Close()
+	var p runtime.Problem
+	if res.Header.Get("Content-Type") == runtime.ProblemType {
+		if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p.Reason
 }
 
 const bareService = `name: bare
