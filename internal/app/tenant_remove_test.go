@@ -297,6 +297,21 @@ func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	if err := open(acme).Trail().Event(t.Context(), record.Event{Kind: "test.old", Tenant: acme}); err != nil {
 		t.Fatal(err)
 	}
+	seen := func() (lines []string) {
+		found, err := open(acme).SearchTrail(t.Context(), app.RecordQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range found {
+			if r.Action == "test.old" {
+				lines = append(lines, string(r.Line))
+			}
+		}
+		return lines
+	}
+	if lines := seen(); len(lines) != 1 {
+		t.Fatalf("before the removal it sees %q", lines)
+	}
 	if _, _, err := owner.RemoveTenant(t.Context(), acme, true, agrees); err != nil {
 		t.Fatal(err)
 	}
@@ -304,13 +319,7 @@ func TestANewTenantIsBornAfterTheOldOne(t *testing.T) {
 	if err := owner.CreateTenant(t.Context(), acme, false); err != nil {
 		t.Fatal(err)
 	}
-	found, err := open(acme).SearchTrail(t.Context(), app.RecordQuery{})
-	for _, r := range found {
-		if r.Action == "test.old" {
-			t.Errorf("it sees %s", r.Line)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
+	if lines := seen(); len(lines) != 0 {
+		t.Errorf("it sees %q", lines)
 	}
 }
