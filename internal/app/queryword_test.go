@@ -225,6 +225,7 @@ func TestCompressedPartsThatPass(t *testing.T) {
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("answer %d", res.StatusCode)
 	}
+	k.Up.AwaitEnds(t)
 	for _, got := range k.Up.Requests() {
 		if len(got.Body) > 0 {
 			t.Errorf("of the body %q was sent", got.Body)

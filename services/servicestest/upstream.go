@@ -142,9 +142,19 @@ func (u *Upstream) Await(t testing.TB, ok func([]Request) bool) {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatal("servicestest: waited 10 s for requests that did not come")
+			t.Fatal("servicestest: waited 10 s for what did not come")
 		}
 	}
+}
+
+// AwaitEnds waits until all connections have ended, so that nothing can come any more.
+func (u *Upstream) AwaitEnds(t testing.TB) {
+	t.Helper()
+	u.Await(t, func([]Request) bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return len(u.conns) == 0
+	})
 }
 
 // Connections returns how many connections were opened.
@@ -211,9 +221,7 @@ func (u *Upstream) serve(raw net.Conn, n int) {
 	c := &Conn{Conn: raw, raw: raw, n: n, up: u}
 	defer func() {
 		_ = c.Close()
-		u.mu.Lock()
-		delete(u.conns, raw)
-		u.mu.Unlock()
+		u.note(func() { delete(u.conns, raw) })
 	}()
 	if !u.o.Cleartext {
 		cfg := &tls.Config{Certificates: []tls.Certificate{u.key}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
