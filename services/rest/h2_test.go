@@ -281,7 +281,7 @@ func TestBrokenAnswersOnH2(t *testing.T) {
 func TestFlowControlEndToEnd(t *testing.T) {
 	var sent atomic.Int64
 	r := newRig(t, handled(0, func(w http.ResponseWriter, q *http.Request) {
-		for {
+		for q.URL.Path == "/endless" {
 			n, err := w.Write(make([]byte, 64<<10))
 			if sent.Add(int64(n)); err != nil {
 				return
@@ -291,10 +291,18 @@ func TestFlowControlEndToEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &stuck{Responder: &runtimetest.Responder{}, ctx: ctx, entered: make(chan struct{})}
 	done := make(chan error, 1)
-	go func() { _, err := r.backend.Execute(ctx, r.call("GET", "/"), out); done <- err }()
+	go func() { _, err := r.backend.Execute(ctx, r.call("GET", "/endless"), out); done <- err }()
 	<-out.entered
-	for last := int64(-1); last != sent.Load(); time.Sleep(100 * time.Millisecond) { // until it stands still
+	for last := int64(-1); last != sent.Load(); { // until it stands still
 		last = sent.Load()
+		if callersOf1 { // nobody else is on its connection
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		for range 100 {
+			r.must(t, r.call("GET", "/"))
+		}
+		equal(t, "connections", r.Connections(), 1)
 	}
 	if n := sent.Load(); n > 16<<20 {
 		t.Errorf("%d bytes were taken for a caller that reads none", n)
