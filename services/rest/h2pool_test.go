@@ -52,7 +52,7 @@ func TestConnectionsAreSharedOnH2(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n := r.Connections(); n > 10 {
+	if n := r.Connections(); n > 5 { // three, but for one that is dialled while another is there
 		t.Errorf("%d connections for 30 requests at a time, 10 on each", n)
 	}
 	if most.Load() < 2 {
