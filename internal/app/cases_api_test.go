@@ -198,11 +198,14 @@ func TestRA007OthersCannotReachIt(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if err := a.ServeAPI(t.Context(), app.APIOptions{Listen: "127.0.0.1:0", Cert: "x"}); err == nil {
-		t.Error("half of a certificate is taken")
+	for _, half := range []app.APIOptions{{Cert: "x"}, {Key: "x"}} {
+		half.Listen = "127.0.0.1:0"
+		if e := runtime.AsError(a.ServeAPI(t.Context(), half)); e == nil || !strings.Contains(e.Msg, "--tls-cert and --tls-key go together") {
+			t.Errorf("half of a certificate: %v", e)
+		}
 	}
-	if err := a.ServeAPI(t.Context(), app.APIOptions{Listen: "0.0.0.0:0", Cert: "nowhere", Key: "nowhere"}); err == nil {
-		t.Error("a certificate that is not there is taken")
+	if e := runtime.AsError(a.ServeAPI(t.Context(), app.APIOptions{Listen: "0.0.0.0:0", Cert: "nowhere", Key: "nowhere"})); e == nil || e.Reason != runtime.ReasonNotFound {
+		t.Errorf("a certificate that is not there: %v", e)
 	}
 }
 
