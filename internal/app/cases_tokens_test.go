@@ -40,7 +40,7 @@ func TestTK002RevocationReachesEveryConnection(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, w := range tunnels[1:] {
 		wg.Go(func() {
-			if a := w.Ask(getNote); a.Status == 200 {
+			if a := w.Ask(getNote); a.Status != http.StatusProxyAuthRequired || a.Problem.Reason != string(runtime.ReasonTokenRevoked) {
 				mu.Lock()
 				passed++
 				mu.Unlock()
