@@ -34,7 +34,7 @@ func (c *Connector) BeginOnDevice(ctx context.Context, at *runtime.OAuth, who Cl
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, s.notSignedIn(told(err))
+		return nil, s.notSignedIn(told(ofDevices, err))
 	}
 	c.o.Keeper.Hide(runtime.NewSecret(d.DeviceCode))
 	s.device, s.URL, s.Code = d, d.VerificationURI, d.UserCode

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -132,3 +133,39 @@ func TestADeviceSignInThatIsLeftAtItsBeginning(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What the device endpoint refuses, or does not answer, is not said of the token endpoint, which
+// was not asked: who mends the service file looks at the other address. Nor is what a return meets.
+func TestADeviceSignInNamesTheEndpointThatFails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	away := httptest.NewServer(nil)
+	away.Close()
+	for name, c := range map[string]struct{ path, body, want string }{
+		"an address that is not there": {path: r.p.URL + "/nowhere", want: "the device endpoint answered 404"},
+		"a refusal":                    {body: `{"error":"invalid_scope"}`, want: "the device endpoint answered 200 invalid_scope"},
+		"words":                        {body: "<html>words</html>", want: "the answer of the device endpoint cannot be read"},
+		"nothing":                      {path: away.URL, want: "the device endpoint cannot be reached"},
+		"silence":                      {path: "silence", want: "the device endpoint did not answer in time"},
+	} {
+		at := r.oauth()
+		at.DeviceURL = cmp.Or(c.path, r.p.URL+"/token")
+		r.p.answer(http.StatusOK, c.body)
+		r.o.Client.Transport = nil
+		if c.path == "silence" {
+			at.DeviceURL, r.o.Client.Transport = r.p.URL, mute{}
+		}
+		_, err := r.BeginOnDevice(t.Context(), at, desktop, nil)
+		advises(t, name, err, "the provider gave no token: "+c.want)
+	}
+	gone := sealed(t, &Grant{TokenURL: r.p.URL + "/token", RevokeURL: away.URL, RefreshToken: "r", AccessToken: "a"})
+	r.o.Client.Transport = nil
+	if _, err := r.Return(t.Context(), "default", "another", gone); err == nil || !strings.Contains(err.Error(), "the revocation endpoint cannot be reached") {
+		t.Errorf("a grant that cannot go back: %v", err)
+	}
+}
+
+// mute is a way on which no answer comes in time.
+type mute struct{}
+
+func (mute) RoundTrip(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,22 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// refusal is what a token endpoint answered instead of a token: its status and the code of
-// RFC 6749 section 5.2. The rest of what it said is nobody's.
+// endpoint is which one of a provider was asked; "" is the token endpoint.
+type endpoint string
+
+// The others.
+const (
+	ofDevices endpoint = "device endpoint"
+	ofReturns endpoint = "revocation endpoint"
+)
+
+// String implements [fmt.Stringer].
+func (e endpoint) String() string { return cmp.Or(string(e), "token endpoint") }
+
+// refusal is what an endpoint answered instead of what it was asked for: its status and the code
+// of RFC 6749 section 5.2. The rest of what it said is nobody's.
 type refusal struct {
+	by     endpoint
 	status int
 	code   string
 	after  time.Duration // of Retry-After; 0: it has not said
@@ -26,7 +40,7 @@ type refusal struct {
 
 // Error implements error.
 func (r *refusal) Error() string {
-	return strings.TrimSuffix(fmt.Sprintf("the token endpoint answered %d %s", r.status, r.code), " ")
+	return strings.TrimSuffix(fmt.Sprintf("the %s answered %d %s", r.by, r.status, r.code), " ")
 }
 
 // What a provider says of a grant that it has ended, by RFC 6749 section 5.2 and at GitHub; and
@@ -64,7 +78,7 @@ func (c *Connector) exchange(asking context.Context, g *Grant) (*Grant, error) {
 		t, err = config(g).TokenSource(asking, &oauth2.Token{RefreshToken: g.RefreshToken}).Token()
 	}
 	if err != nil {
-		return nil, told(err)
+		return nil, told("", err)
 	}
 	next := *g
 	return &next, next.take(t, asked)
@@ -198,20 +212,22 @@ func (c closing) Close() error {
 }
 
 // told is what an error of a provider means, without its words.
-func told(err error) error {
+func told(by endpoint, err error) error {
 	var refused *refusal
 	if errors.As(err, &refused) {
+		refused.by = by
 		return refused
 	}
 	var said *oauth2.RetrieveError
 	if !errors.As(err, &said) {
 		var own interface{ Timeout() bool }
 		if errors.As(err, &own) && own.Timeout() {
-			return silent{}
+			return silent{by}
 		}
-		return &unreadable{err}
+		return &unreadable{by, err}
 	}
 	r := refusalOf(said.Response, said.ErrorCode)
+	r.by = by
 	if slices.Contains(endCodes, r.code) && r.status < http.StatusInternalServerError {
 		return errOver
 	}
@@ -231,25 +247,32 @@ func refusalOf(answer *http.Response, code string) *refusal {
 }
 
 // silent is of an answer that did not come.
-type silent struct{}
+type silent struct{ by endpoint }
 
 // Error implements error.
-func (silent) Error() string { return "the token endpoint did not answer in time" }
+func (s silent) Error() string { return "the " + s.by.String() + " did not answer in time" }
 
 // Unwrap returns what it is an error of.
 func (silent) Unwrap() error { return context.DeadlineExceeded }
 
 // unreadable is an error on the way, or an answer that is none. What it quotes is kept for
 // errors.As alone.
-type unreadable struct{ err error }
+type unreadable struct {
+	by  endpoint
+	err error
+}
 
 // Error implements error.
 func (u *unreadable) Error() string {
 	var way *url.Error
 	if errors.As(u.err, &way) {
-		return "the token endpoint cannot be reached"
+		return "the " + u.by.String() + " cannot be reached"
 	}
-	return "the answer of the token endpoint cannot be read, or holds no token"
+	text := "the answer of the " + u.by.String() + " cannot be read"
+	if u.by == "" {
+		text += ", or holds no token"
+	}
+	return text
 }
 
 // Unwrap returns the cause.

@@ -124,11 +124,11 @@ func (c *Connector) give(ctx context.Context, g *Grant) error {
 	}
 	answer, err := c.o.Client.Do(r)
 	if err != nil {
-		return &unreadable{err}
+		return &unreadable{ofReturns, err}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
-		return &refusal{status: answer.StatusCode}
+		return &refusal{by: ofReturns, status: answer.StatusCode}
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ var ErrForeign = errors.New("the callback is not of the sign-in that is under wa
 func (s *SignIn) take(t *oauth2.Token, err error) (*Grant, error) {
 	var refused *refusal
 	if err != nil {
-		if err = told(err); errors.As(err, &refused) && slices.Contains([]string{"access_denied", "expired_token"}, refused.code) {
+		if err = told("", err); errors.As(err, &refused) && slices.Contains([]string{"access_denied", "expired_token"}, refused.code) {
 			return nil, notGranted(refused.code)
 		}
 		if errors.Is(err, errOver) {
