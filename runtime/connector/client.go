@@ -54,15 +54,11 @@ func (g *Grant) renews() bool { return g.RefreshToken != "" || g.ofClient() }
 // is not used up: who is at fault may be mended at the provider. A refresh token should not come
 // (section 4.4.3), and is left.
 func asClient(asking context.Context, g *Grant) (*oauth2.Token, error) {
-	how := config(g)
 	further := url.Values{}
 	for name, text := range g.Params {
 		further.Set(name, text)
 	}
-	t, err := (&clientcredentials.Config{
-		ClientID: how.ClientID, ClientSecret: how.ClientSecret, TokenURL: how.Endpoint.TokenURL, AuthStyle: how.Endpoint.AuthStyle,
-		Scopes: how.Scopes, EndpointParams: further,
-	}).Token(asking)
+	t, err := question(config(g), further).Token(asking)
 	var said *oauth2.RetrieveError
 	if errors.As(err, &said) {
 		return nil, refusalOf(said.Response, said.ErrorCode)
@@ -72,4 +68,12 @@ func asClient(asking context.Context, g *Grant) (*oauth2.Token, error) {
 	}
 	t.RefreshToken = ""
 	return t, nil
+}
+
+// question is one of a client for a token, with parameters that may name another kind of grant.
+func question(how *oauth2.Config, further url.Values) *clientcredentials.Config {
+	return &clientcredentials.Config{
+		ClientID: how.ClientID, ClientSecret: how.ClientSecret, TokenURL: how.Endpoint.TokenURL, AuthStyle: how.Endpoint.AuthStyle,
+		Scopes: how.Scopes, EndpointParams: further,
+	}
 }

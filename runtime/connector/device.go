@@ -143,19 +143,62 @@ func page(text string) bool {
 // Await waits until the person has agreed on the other device, or ctx ends. A grant that is
 // being given at that moment is taken.
 func (s *SignIn) Await(ctx context.Context) (*Grant, error) {
-	t, err := s.config.DeviceAccessToken(s.c.heard(ctx, &s.grant), s.device)
-	for err != nil && ctx.Err() == nil && !s.expired() && passes(err) && s.failures < longestOutage {
-		s.failures++
-		s.device.Interval = min(2*cmp.Or(s.device.Interval, 5), longestInterval)
-		t, err = s.config.DeviceAccessToken(s.c.heard(ctx, &s.grant), s.device)
+	interval := cmp.Or(s.device.Interval, 5) // RFC 8628 section 3.2
+	for {
+		if err := s.pause(ctx, time.Duration(interval)*time.Second); err != nil {
+			return nil, err
+		}
+		t, err := s.poll(ctx)
+		code := saidBy(err)
+		switch {
+		case err == nil:
+			return s.take(t, nil)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case code == "authorization_pending":
+		case code == "slow_down":
+			interval += 5 // for all that follows (section 3.5)
+		case passes(err) && !s.expired() && s.failures < longestOutage:
+			s.failures++
+			interval = max(interval, min(2*interval, longestInterval))
+		default:
+			return s.take(nil, err)
+		}
 	}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded) && s.expired():
-		return nil, notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
+}
+
+// pause is the time between two questions. It ends with the sign-in, or with the code that the
+// person was shown.
+func (s *SignIn) pause(ctx context.Context, pause time.Duration) error {
+	var over <-chan time.Time
+	if !s.device.Expiry.IsZero() {
+		over = time.After(time.Until(s.device.Expiry))
 	}
-	return s.take(t, err)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-over:
+		return notGranted("expired_token") // RFC 8628 section 3.5, which the provider would say
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// poll asks once whether the person has agreed (RFC 8628 section 3.4). The library asks in a loop
+// that cuts an answer with the end of the code, and forgets how slow it was told to be.
+func (s *SignIn) poll(ctx context.Context) (*oauth2.Token, error) {
+	return question(s.config, url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {s.device.DeviceCode}, "client_id": {s.config.ClientID},
+	}).Token(s.c.heard(ctx, &s.grant))
+}
+
+// saidBy is the code that an error of a provider has, "" for none.
+func saidBy(err error) string {
+	var said *oauth2.RetrieveError
+	if errors.As(err, &said) {
+		return said.ErrorCode
+	}
+	return ""
 }
 
 // longestOutage is how many failures of a provider a sign-in outlives, each after twice the pause.

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -82,6 +85,34 @@ func TestADeviceSignInOutlivesAFailure(t *testing.T) {
 	if _, err := way.Await(t.Context()); runtime.AsError(err).Code != runtime.CodeUpstream || r.p.requests() != 2 {
 		t.Errorf("%v after %d", err, r.p.requests())
 	}
+}
+
+// A provider that has asked for longer pauses is asked in them from then on, also after it has
+// failed for a moment (RFC 8628 section 3.5).
+func TestADeviceSignInStaysAsSlowAsItIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := inBubble(t)
+		r.p.interval = 5
+		answers := []string{"slow_down", "", "authorization_pending", "slow_down", "authorization_pending", "access_denied"}
+		var pauses []string
+		last := time.Now()
+		r.p.instead = func(w http.ResponseWriter, _ *http.Request) {
+			pauses = append(pauses, time.Since(last).String())
+			last = time.Now()
+			code := answers[len(pauses)-1]
+			w.WriteHeader(map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusBadRequest}[code == ""])
+			fmt.Fprintf(w, `{"error":%q}`, code)
+		}
+		way, err := r.BeginOnDevice(t.Context(), r.oauth(), desktop, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = way.Await(t.Context())
+		if got := strings.Join(pauses, " "); runtime.AsError(err).Reason != runtime.ReasonNotGranted || got != "5s 10s 20s 20s 25s 25s" {
+			t.Errorf("asked after %s: %v", got, err)
+		}
+	})
 }
 
 // A provider that refuses and calls that a success has refused: the person is told why, and what

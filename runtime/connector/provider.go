@@ -161,42 +161,20 @@ func (c *Connector) with(ctx context.Context, g *Grant) context.Context {
 }
 
 // heard is with for what a provider gives once: an answer that was asked for is waited for, as
-// long as any is, also if ctx ends meanwhile.
+// long as any is, also if ctx or its time ends meanwhile.
 func (c *Connector) heard(ctx context.Context, g *Grant) context.Context {
-	return c.through(ctx, plain{toTheEnd{naming{c.o.Client.Transport, g.Resource}}})
+	return c.with(context.WithoutCancel(ctx), g)
 }
 
-// through has the provider asked by our client, by another way than the usual one.
+// through has the provider asked by our client, by another way than the usual one. No answer is
+// waited for longer than a renewal may take.
 func (c *Connector) through(ctx context.Context, way http.RoundTripper) context.Context {
 	client := *c.o.Client
 	client.Transport = way
+	if client.Timeout <= 0 || client.Timeout > renewal {
+		client.Timeout = renewal
+	}
 	return context.WithValue(ctx, oauth2.HTTPClient, &client)
-}
-
-// toTheEnd carries requests that end at their deadline and when their body is closed, not when
-// nobody waits any more.
-type toTheEnd struct {
-	next http.RoundTripper // nil: the usual one
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t toTheEnd) RoundTrip(r *http.Request) (*http.Response, error) {
-	late, ok := r.Context().Deadline()
-	if own := time.Now().Add(renewal); !ok || own.Before(late) {
-		late = own
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(r.Context()), late)
-	next := t.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	answer, err := next.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	answer.Body = closing{answer.Body, cancel}
-	return answer, nil
 }
 
 // closing is a body with whose end something else ends.

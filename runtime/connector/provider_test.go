@@ -44,6 +44,14 @@ func (p *provider) page() string {
 
 func newProvider(t *testing.T) *provider {
 	t.Helper()
+	p, mux := unserved()
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// unserved is a provider without its socket, and what it answers with.
+func unserved() (*provider, *http.ServeMux) {
 	p := &provider{refresh: "refresh-token-zero", life: 3600, interval: 1}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", p.token)
@@ -63,9 +71,7 @@ func newProvider(t *testing.T) *provider {
 		defer p.mu.Unlock()
 		p.revoked = append(p.revoked, r.PostForm)
 	})
-	p.Server = httptest.NewServer(mux)
-	t.Cleanup(p.Close)
-	return p
+	return p, mux
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
@@ -286,6 +292,7 @@ func (r *rig) another(t *testing.T) *Connector {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close(t.Context()) }) // which has ended then: nothing is waited for
 	return c
 }
 
