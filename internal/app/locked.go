@@ -189,6 +189,9 @@ func (a *App) unlock(ctx context.Context) {
 	was := a.Locked()
 	if err == nil {
 		a.locked.Store(nil)
+		if a.connector != nil { // as where it closes
+			a.connector.Nudge()
+		}
 		a.o.Log.Warn().Msg("the vault is open again")
 		a.writeState()
 		return

@@ -54,7 +54,11 @@ type Connector struct {
 	unsaved map[place]unsaved // renewed, and not stored yet
 	spent   map[place]spent   // access tokens that an API has refused
 	closed  bool
+	goesOn  bool           // somebody tries to store what waits
 	running sync.WaitGroup // renewals
+	storing sync.WaitGroup // of what waits
+	closing chan struct{}  // closed at the end
+	nudge   chan struct{}
 }
 
 // place is where a grant is stored.
@@ -80,7 +84,10 @@ func New(o Options) (*Connector, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &Connector{o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}, spent: map[place]spent{}}, nil
+	return &Connector{
+		o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}, spent: map[place]spent{},
+		closing: make(chan struct{}), nudge: make(chan struct{}, 1),
+	}, nil
 }
 
 // Credential implements [runtime.Vault]: of a grant it is the access token. What is stored

@@ -18,6 +18,7 @@ type unsaved struct {
 	grant *Grant
 	was   []runtime.Secret // the values whose place it may take
 	again time.Time        // when it is tried again
+	why   error            // it could not be stored
 }
 
 // held is a grant that is not stored yet, nil for none. It is tried again now and then, unless
@@ -38,8 +39,8 @@ func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *
 	if !ok {
 		return nil
 	}
-	if again {
-		c.keep(ctx, at, u)
+	if again && !c.keep(ctx, at, u) {
+		c.goOn(ctx)
 	}
 	return u.grant
 }
@@ -47,7 +48,7 @@ func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *
 // replace has a grant stored in the place of what was stored, or of the grant that it was made
 // of: that may not have been stored yet, and a request beside this one may be about to.
 func (c *Connector) replace(ctx context.Context, at place, next, of *Grant, stored runtime.Secret) (kept bool) {
-	u := unsaved{next, []runtime.Secret{stored}, c.o.Clock().Add(firstPause)}
+	u := unsaved{grant: next, was: []runtime.Secret{stored}, again: c.o.Clock().Add(firstPause)}
 	if value, err := of.Seal(); err == nil && !value.Equal(stored) {
 		u.was = append(u.was, value)
 	}
@@ -71,7 +72,7 @@ func (c *Connector) keep(ctx context.Context, at place, u unsaved) (kept bool) {
 	if kept {
 		delete(c.unsaved, at)
 	} else {
-		u.again = c.o.Clock().Add(firstPause)
+		u.again, u.why = c.o.Clock().Add(firstPause), err
 		c.unsaved[at] = u
 	}
 	return kept
@@ -93,19 +94,67 @@ func (c *Connector) put(ctx context.Context, at place, u unsaved) error {
 
 // insist tries to store what could not be stored some more times, and keeps other processes
 // from this grant meanwhile: what they would read is a refresh token that was used, for which a
-// provider may end all of the grant (RFC 9700 section 4.14.2).
+// provider may end all of the grant (RFC 9700 section 4.14.2). Then it goes on without the lock.
 func (c *Connector) insist(ctx context.Context, at place, unlock func()) {
 	defer c.running.Done()
 	defer unlock()
 	for end := time.After(firstPause); ; {
 		select {
 		case <-end:
+			c.goOn(ctx)
 			return
 		case <-time.After(firstPause / 20):
 		}
 		if u, ok := c.waiting()[at]; !ok || c.keep(ctx, at, u) {
 			return
 		}
+	}
+}
+
+// goOn has what waits to be stored tried again and again, whether somebody asks for it or not,
+// until nothing waits or the connector is closed.
+func (c *Connector) goOn(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.goesOn || c.closed {
+		return
+	}
+	c.goesOn = true
+	c.storing.Go(func() { c.store(context.WithoutCancel(ctx)) })
+}
+
+// store is goOn, in the same pauses as the requests that ask for a grant.
+func (c *Connector) store(ctx context.Context) {
+	for c.storesMore() {
+		nudged := false
+		select {
+		case <-c.closing:
+			return
+		case <-c.nudge:
+			nudged = true
+		case <-time.After(firstPause):
+		}
+		for at, u := range c.waiting() {
+			if nudged || !c.o.Clock().Before(u.again) {
+				c.keep(ctx, at, u)
+			}
+		}
+	}
+}
+
+// storesMore reports whether something waits; where nothing does, the next thing begins anew.
+func (c *Connector) storesMore() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goesOn = len(c.unsaved) > 0
+	return c.goesOn
+}
+
+// Nudge has what could not be stored tried at once: the vault is open again.
+func (c *Connector) Nudge() {
+	select {
+	case c.nudge <- struct{}{}:
+	default: // it is nudged already
 	}
 }
 
@@ -130,11 +179,15 @@ func (c *Connector) begin() error {
 // no other than the one that is stored.
 func (c *Connector) Close(ctx context.Context) error {
 	c.mu.Lock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.closing)
+	}
 	c.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		c.running.Wait()
+		c.storing.Wait()
 		close(done)
 	}()
 	end := time.After(ending)
@@ -174,14 +227,20 @@ func lost(left map[place]unsaved) error {
 		return nil
 	}
 	var names []string
-	for at := range left {
+	locked := false
+	for at, u := range left {
 		names = append(names, at.name)
+		locked = locked || u.why != nil && runtime.CodeOf(u.why) == runtime.CodeVaultLocked
 	}
 	slices.Sort(names)
-	return &runtime.Error{
+	e := &runtime.Error{
 		Code: runtime.CodeStorageBusy, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
 		Msg: "what the OAuth provider gave for " + strings.Join(names, ", ") + " could not be stored", Hint: "sign in anew once the database can be written: kimbap link SERVICE",
 	}
+	if locked {
+		e.Code, e.Msg, e.Hint = runtime.CodeVaultLocked, e.Msg+": the vault is locked", "open the vault (kimbap unlock), then sign in anew: kimbap link SERVICE"
+	}
+	return e
 }
 
 // Forget drops the grants that were read. Those that are not stored yet stay: they are

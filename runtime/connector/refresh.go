@@ -224,7 +224,9 @@ func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Sec
 	if err := c.o.Note(ctx, at.tenant, EventOver, at.name, ended.Over); err != nil {
 		return err
 	}
-	c.replace(ctx, at, &ended, g, was)
+	if !c.replace(ctx, at, &ended, g, was) {
+		c.goOn(ctx)
+	}
 	return over(at.name, &ended)
 }
 
