@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -107,6 +108,7 @@ type Options struct {
 func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	o.Scopes = strings.Fields(strings.Join(o.Scopes, " ")) // a provider reads them so (RFC 6749 section 3.3)
 	scopes := of.Scopes
 	if len(o.Scopes) > 0 {
 		scopes = o.Scopes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -244,4 +246,53 @@ func TestWhatAClientItselfLeavesBehind(t *testing.T) {
 	if alive := d.GiveBackAll(t.Context()); !slices.Equal(alive, []string{"fleet.token"}) {
 		t.Errorf("of a tenant that goes: %v", alive)
 	}
+}
+
+// way answers what a provider is asked, without a socket.
+type way func(r *http.Request) (body string, err error)
+
+// RoundTrip implements [http.RoundTripper].
+func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := w(r)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+// offered is what mail offers, at a provider that answers so.
+func (d *desk) offered(t *testing.T, answers way) *signin.Offer {
+	t.Helper()
+	d.provider.Client().Transport = answers
+	d.Services = servicestest.Set(t, "mail.yaml", strings.Replace(fmt.Sprintf(signedIn, "mail"), "{authorize_url", "{device_url: https://login.test/device, authorize_url", 1))
+	of, err := d.For(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of
+}
+
+// Scopes that were given in one word are asked for and granted as what they are: a provider that
+// grants both has granted them.
+func TestScopesInOneWordAreThoseInIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var asked []string
+	of := d.offered(t, func(r *http.Request) (string, error) {
+		asked = append(asked, r.FormValue("scope"))
+		if r.URL.Path == "/device" {
+			return `{"device_code":"d","user_code":"WDJB-MJHT","verification_uri":"https://login.test/activate","expires_in":600,"interval":1}`, nil
+		}
+		return `{"access_token":"a","refresh_token":"r","scope":"write read"}`, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		_, err := d.SignIn(t.Context(), of, signin.Options{
+			Client: connector.Client{ID: "c"}, Scopes: []string{" read  write "}, Device: true, Show: func(_, _, _ string) {},
+			Less: func(scopes []string) { t.Errorf("not granted: %q", scopes) },
+		})
+		if err != nil || len(asked) != 2 || asked[0] != "read write" {
+			t.Errorf("asked for %q: %v", asked, err)
+		}
+		time.Sleep(time.Minute) // the library leaves the first answer open
+	})
 }
