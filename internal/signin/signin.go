@@ -114,7 +114,7 @@ func (d Desk) SignIn(ctx context.Context, of *Offer, o Options) (runtime.Secret,
 		scopes = o.Scopes
 	}
 	grant, err := d.agreed(ctx, of, o, scopes)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*runtime.Error)) { // which is of a provider that was silent after a yes
 		err = &runtime.Error{
 			Code: runtime.CodeTimeout, Reason: runtime.ReasonNotGranted, Stage: runtime.StageCredential,
 			Msg: "nobody agreed at the provider in time", Hint: "start again: kimbap link " + runtime.Quote(of.Service), Err: err,

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -295,4 +296,47 @@ func TestScopesInOneWordAreThoseInIt(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // the library leaves the first answer open
 	})
+}
+
+// late is a context whose time is over when a test says so.
+type late struct {
+	context.Context
+	over chan struct{}
+}
+
+func (l late) Done() <-chan struct{} { return l.over }
+
+func (l late) Err() error {
+	select {
+	case <-l.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// Somebody who has agreed at the end of the time, at a provider that then says nothing, is told of
+// the provider: to be quicker does not help.
+func TestAProviderThatIsSilentAfterAYes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ctx := late{t.Context(), make(chan struct{})}
+	of := d.offered(t, func(*http.Request) (string, error) {
+		close(ctx.over)
+		return "", context.DeadlineExceeded
+	})
+	_, err := d.SignIn(ctx, of, signin.Options{Client: connector.Client{ID: "c"}, Show: func(at, _, redirect string) {
+		u, err := url.Parse(at)
+		if err != nil {
+			t.Error(err)
+		}
+		go func() {
+			if answer, err := http.Get(redirect + "?code=c&state=" + url.QueryEscape(u.Query().Get("state"))); err == nil {
+				answer.Body.Close()
+			}
+		}()
+	}})
+	if e := runtime.AsError(err); err == nil || !strings.Contains(e.Msg, "did not answer in time") {
+		t.Errorf("%v", err)
+	}
 }
