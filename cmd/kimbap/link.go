@@ -120,7 +120,7 @@ func (c *cli) warnOfGrant(ctx context.Context, s *app.SignInOffer) (done func())
 		select {
 		case <-over:
 		case <-time.After(soon):
-			c.say("ending: the provider is asked to take back what you granted; Ctrl-C again ends at once, and leaves it in your account there")
+			c.say("ending: if you have agreed at the provider, it is asked to take the grant back; Ctrl-C again ends at once, and leaves it in your account there")
 		}
 	})
 	if s == nil || s.Machine { // nobody signs in

@@ -28,8 +28,9 @@ func TestAQuestionThatIsOverIsNotAsked(t *testing.T) {
 	}
 }
 
-// Whoever presses Ctrl-C while a provider is asked hears what a second one would leave there;
-// who signs in nowhere, or is done at once, hears nothing.
+// Whoever presses Ctrl-C while a provider is asked hears what a second one would leave there, if
+// there is anything: a device's sign-in asks before anybody has agreed. Who signs in nowhere, or
+// is done at once, hears nothing.
 func TestCtrlCWhileAProviderIsAskedSaysWhatItLeaves(t *testing.T) {
 	said, to := io.Pipe()
 	c := &cli{err: to}
@@ -39,7 +40,7 @@ func TestCtrlCWhileAProviderIsAskedSaysWhatItLeaves(t *testing.T) {
 		cancel()
 		if s != nil {
 			line, err := bufio.NewReader(said).ReadString('\n')
-			if err != nil || !strings.Contains(line, "Ctrl-C again ends at once, and leaves it in your account") {
+			if err != nil || !strings.Contains(line, "Ctrl-C again ends at once, and leaves it in your account") || !strings.Contains(line, "if you have agreed") {
 				t.Errorf("%q %v", line, err)
 			}
 		}
