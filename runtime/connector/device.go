@@ -187,7 +187,9 @@ func (s *SignIn) pause(ctx context.Context, pause time.Duration) error {
 // poll asks once whether the person has agreed (RFC 8628 section 3.4). The library asks in a loop
 // that cuts an answer with the end of the code, and forgets how slow it was told to be.
 func (s *SignIn) poll(ctx context.Context) (*oauth2.Token, error) {
-	return question(s.config, url.Values{
+	how := *s.config
+	how.Scopes = nil // they were asked for with the code
+	return question(&how, url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {s.device.DeviceCode}, "client_id": {s.config.ClientID},
 	}).Token(s.c.heard(ctx, &s.grant))
 }
