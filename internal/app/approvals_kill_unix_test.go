@@ -363,7 +363,7 @@ func (m *mortal) AddApproval(ctx context.Context, a approval.Approval) error {
 	return m.DB.AddApproval(ctx, a)
 }
 
-func (m *mortal) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (approval.Approval, bool, error) {
+func (m *mortal) Ask(ctx context.Context, a approval.Approval, refused approval.Between, most int) (approval.Approval, bool, error) {
 	m.at()
 	defer m.at()
 	return m.DB.Ask(ctx, a, refused, most)

@@ -51,7 +51,8 @@ func RenewKey(a *App, ctx context.Context, meanwhile func()) error {
 
 // Watched reports whether somebody is taken to be able to answer now.
 func Watched(a *App, ctx context.Context) (bool, error) {
-	return a.store.Watched(ctx, runtime.DefaultTenant, a.o.Clock())
+	now := a.o.Clock()
+	return a.store.Watched(ctx, runtime.DefaultTenant, approval.Between{After: now, Until: now.Add(time.Hour)})
 }
 
 // Untold is how many open questions somebody has yet to tell people of.

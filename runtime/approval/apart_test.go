@@ -38,7 +38,7 @@ type stuck struct {
 	in, out chan struct{}
 }
 
-func (s *stuck) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (approval.Approval, bool, error) {
+func (s *stuck) Ask(ctx context.Context, a approval.Approval, refused approval.Between, most int) (approval.Approval, bool, error) {
 	if a.Principal == s.who {
 		close(s.in)
 		<-s.out

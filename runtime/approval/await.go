@@ -73,7 +73,7 @@ func (d *Desk) hold(ctx context.Context, call *runtime.Call, told <-chan struct{
 	if terms.Always {
 		return terms.Hold, nil
 	}
-	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.now())
+	watched, err := d.o.Store.Watched(ctx, call.Principal.Tenant, d.from(0))
 	if err != nil || !watched && !awaitTold(ctx, told) {
 		return 0, err
 	}
@@ -125,7 +125,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 	if err := d.seal(ctx, &a, f); err != nil {
 		return Approval{}, nil, err
 	}
-	switch open, found, err := d.o.Store.Ask(ctx, a, d.now().Add(-noLasts), d.o.PendingCap); {
+	switch open, found, err := d.o.Store.Ask(ctx, a, d.from(noLasts), d.o.PendingCap); {
 	case errors.Is(err, ErrCrowded): // other processes were faster
 		return Approval{}, nil, tooMany(d.o.PendingCap)
 	case err != nil:
@@ -143,7 +143,7 @@ func (d *Desk) ask(ctx context.Context, f *dossier, digest string, expires time.
 
 // openFor returns what is open for this request, or was rejected just now.
 func (d *Desk) openFor(ctx context.Context, f *dossier, digest string) (Approval, bool, error) {
-	return d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.now().Add(-noLasts))
+	return d.o.Store.OpenApproval(ctx, f.Tenant, f.Principal, digest, d.from(noLasts))
 }
 
 // sweepPause keeps a caller over its cap from making the desk read the store

@@ -56,7 +56,7 @@ func (m *memory) AddApproval(_ context.Context, a approval.Approval) error {
 	return nil
 }
 
-func (m *memory) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (approval.Approval, bool, error) {
+func (m *memory) Ask(ctx context.Context, a approval.Approval, refused approval.Between, most int) (approval.Approval, bool, error) {
 	open, found, err := m.OpenApproval(ctx, a.Tenant, a.Principal, a.Digest, refused)
 	if err != nil || found {
 		return open, found, err
@@ -85,13 +85,13 @@ func light(a approval.Approval) approval.Approval {
 	return a
 }
 
-func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
+func (m *memory) OpenApproval(_ context.Context, tenant runtime.Tenant, principal, digest string, refused approval.Between) (approval.Approval, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range slices.Backward(m.order) {
 		a := m.rows[key]
 		if a.Tenant == tenant && a.Principal == principal && a.Digest == digest &&
-			(a.State == approval.Pending || a.State == approval.Approved || a.State == approval.Rejected && a.Decided.After(refused)) {
+			(a.State == approval.Pending || a.State == approval.Approved || a.State == approval.Rejected && within(a.Decided, refused)) {
 			return light(a), true, nil
 		}
 	}
@@ -199,11 +199,13 @@ func (m *memory) Beat(_ context.Context, tenant runtime.Tenant, _ string, until 
 	return nil
 }
 
-func (m *memory) Watched(_ context.Context, tenant runtime.Tenant, now time.Time) (bool, error) {
+func (m *memory) Watched(_ context.Context, tenant runtime.Tenant, until approval.Between) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.beats[tenant].After(now), nil
+	return within(m.beats[tenant], until), nil
 }
+
+func within(t time.Time, b approval.Between) bool { return t.After(b.After) && !t.After(b.Until) }
 
 // edit changes a row as somebody with the database file open would.
 func (m *memory) edit(id string, change func(a *approval.Approval)) {

@@ -129,6 +129,12 @@ func bindGrant(g *Grant) []byte { return lengths(string(g.Tenant), g.ID, g.Scope
 // machines that share a store differ by less.
 const farAhead = time.Hour
 
+// from is from so long ago on, without what only a wrong clock can have said.
+func (d *Desk) from(ago time.Duration) Between {
+	now := d.now()
+	return Between{After: now.Add(-ago), Until: now.Add(farAhead)}
+}
+
 // openGrant returns what a grant allows, verified. One that was given far ahead of now is over:
 // nobody knows when that was, and the next process would take it for given just now.
 func (d *Desk) openGrant(ctx context.Context, g *Grant) (w allowance, err error) {

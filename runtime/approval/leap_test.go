@@ -2,6 +2,7 @@ package approval_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -139,5 +140,46 @@ func TestAQuestionFromFarAheadEndsNoOther(t *testing.T) {
 	d.accept(t, id)
 	if _, err := d.Await(t.Context(), note(agent("a"), "2", "x"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalExpired {
 		t.Errorf("a yes of 64 years ahead: %v", err)
+	}
+}
+
+// A no of a wrong clock keeps nobody from asking again until that clock's day; one of a clock that
+// is a little ahead counts.
+func TestANoFromFarAheadIsNone(t *testing.T) {
+	for by, want := range map[time.Duration]runtime.Code{
+		64 * 365 * 24 * time.Hour: runtime.CodeApprovalPending,
+		10 * time.Minute:          runtime.CodeApprovalRejected,
+	} {
+		store, ahead := newMemory(), &wall{time.Now()}
+		ahead.set(by)
+		d := deskBy(t, store, ahead)
+		if _, err := d.Reject(t.Context(), operator(me), runtime.DefaultTenant, d.ask(t, refund(agent("a"), "1")), "no"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := deskBy(t, store, &wall{time.Now()}).Await(t.Context(), refund(agent("a"), "1"), asked())
+		if runtime.CodeOf(err) != want {
+			t.Errorf("%s ahead: %v", by, err)
+		}
+	}
+}
+
+// Nor is somebody there until that day who has looked by a wrong clock: nobody waits for them.
+func TestAWatcherFromFarAheadIsNotThere(t *testing.T) {
+	for by, want := range map[time.Duration]time.Duration{64 * 365 * 24 * time.Hour: 0, 10 * time.Minute: 50 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			store, ahead := newMemory(), &wall{time.Now()}
+			ahead.goOn(by)
+			if err := deskBy(t, store, ahead).Beat(t.Context(), operator(me), runtime.DefaultTenant, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			call := refund(agent("a"), "1")
+			call.Request.Hold = runtime.HoldAuto
+			begin := time.Now()
+			_, err := deskBy(t, store, &wall{time.Now()}).Await(t.Context(), call, asked())
+			wantCode(t, err, runtime.CodeApprovalPending)
+			if waited := time.Since(begin); waited != want {
+				t.Errorf("%s ahead: waited %s", by, waited)
+			}
+		})
 	}
 }

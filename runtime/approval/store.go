@@ -42,16 +42,16 @@ type Store interface {
 	// the same principal and digest: that it returns instead, with found. Of identical
 	// requests that come at once, through whichever process, one is added. Where the
 	// principal has so many pending ones already it adds none and returns [ErrCrowded].
-	Ask(ctx context.Context, a Approval, refused time.Time, most int) (open Approval, found bool, err error)
+	Ask(ctx context.Context, a Approval, refused Between, most int) (open Approval, found bool, err error)
 	// Approval returns one by id; false when the tenant has none such.
 	Approval(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// Glance is Approval without Sealed, Proof and Kept, which it does not read: a held
 	// request may be megabytes, and who waits asks several times a second.
 	Glance(ctx context.Context, tenant runtime.Tenant, id string) (Approval, bool, error)
 	// OpenApproval returns the newest approval of that principal and digest that
-	// is pending, approved, or was rejected after refused; false when there is none.
+	// is pending, approved, or was rejected in that stretch; false when there is none.
 	// Like Glance it leaves out what is sealed.
-	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (Approval, bool, error)
+	OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused Between) (Approval, bool, error)
 	// Approvals lists a tenant's approvals of a principal (of all when empty) in these
 	// states (all when empty), newest first, at most limit. Like Glance it leaves out
 	// what is sealed.
@@ -69,8 +69,8 @@ type Store interface {
 	Release(ctx context.Context, tenant runtime.Tenant, id string, kept []byte) (bool, error)
 	// Beat says that somebody of the tenant can answer until then.
 	Beat(ctx context.Context, tenant runtime.Tenant, who string, until time.Time) error
-	// Watched reports whether somebody can answer now.
-	Watched(ctx context.Context, tenant runtime.Tenant, now time.Time) (bool, error)
+	// Watched reports whether somebody can answer until a time in that stretch.
+	Watched(ctx context.Context, tenant runtime.Tenant, until Between) (bool, error)
 	// SetTeller makes a process the teller of those of a tenant's pending approvals that have
 	// another one, at once; false when none had. With to "" they may be closed as well.
 	SetTeller(ctx context.Context, tenant runtime.Tenant, ids []string, from, to string) (bool, error)
@@ -108,6 +108,9 @@ type Store interface {
 
 // Open reports whether it was neither refused nor used yet.
 func (a *Approval) Open() bool { return a.State == Pending || a.State == Approved }
+
+// Between is a stretch of time: what comes after one moment and not after the other.
+type Between struct{ After, Until time.Time }
 
 // Vote is one person's yes where several must agree.
 type Vote struct {

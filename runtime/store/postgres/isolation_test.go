@@ -34,7 +34,7 @@ func TestWhoWaitedForItsTurnSeesWhatWasDone(t *testing.T) {
 					now := time.Unix(1000, 0).UTC()
 					_, found, err := db.Ask(t.Context(), approval.Approval{
 						ID: "a" + string(rune('0'+n)), Tenant: "default", Principal: "p", Digest: "d", State: approval.Pending, Created: now, Expires: now.Add(time.Hour),
-					}, now, askers)
+					}, approval.Between{After: now, Until: now}, askers)
 					ends <- end{found, err}
 				}()
 			}

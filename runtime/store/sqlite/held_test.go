@@ -165,7 +165,7 @@ func TestWhereAnApprovalStandsIsReadWithoutGoingThroughWhatIsHeld(t *testing.T) 
 	if err != nil || !found || !got.Created.Equal(at) || got.Principal != want.Principal {
 		t.Errorf("at a glance: %v %v %+v", found, err, got)
 	}
-	if _, found, err := db.OpenApproval(t.Context(), want.Tenant, want.Principal, "d", at); err != nil || !found {
+	if _, found, err := db.OpenApproval(t.Context(), want.Tenant, want.Principal, "d", approval.Between{After: at, Until: at}); err != nil || !found {
 		t.Errorf("what is open: %v %v", found, err)
 	}
 	moved, err := db.Move(t.Context(), want.Tenant, want.ID, approval.Pending, approval.Rejected, approval.Change{At: at})

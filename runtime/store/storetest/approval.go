@@ -19,6 +19,11 @@ func anApproval(tenant runtime.Tenant, digest string, n int) approval.Approval {
 	}
 }
 
+// from is from that minute on, for an hour and a half.
+func from(minute int) approval.Between {
+	return approval.Between{After: at(minute), Until: at(minute + 90)}
+}
+
 // unsealed is an approval as it is read at a glance.
 func unsealed(a approval.Approval) approval.Approval {
 	a.Sealed, a.Proof, a.Kept = nil, nil, nil
@@ -52,12 +57,12 @@ func approvals(t *testing.T, s Store) {
 	same(t, "moved", moved, true)
 	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Approved, approval.Change{At: at(5), Proof: []byte{1}})
 	must(t, err)
-	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(5))
+	open, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", from(5))
 	must(t, err)
 	same(t, "newest open", []any{found, open.ID, open.State}, []any{true, "apr_002", approval.Approved})
 	same(t, "what is sealed of it", [][]byte{open.Sealed, open.Proof}, [][]byte{nil, nil})
 	for _, other := range []struct{ principal, digest string }{{"token:tok_2", "d"}, {"token:tok_1", "e"}} {
-		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest, at(0)); err != nil || found {
+		if _, found, err := s.OpenApproval(ctx, ours, other.principal, other.digest, from(0)); err != nil || found {
 			t.Errorf("an open approval of %v: %v %v", other, found, err)
 		}
 	}
@@ -79,7 +84,7 @@ func asksOnce(t *testing.T, s Store) {
 	for n := range askers {
 		go func() {
 			<-begin
-			open, found, err := s.Ask(ctx, anApproval(ours, "d", n+1), at(0), 20)
+			open, found, err := s.Ask(ctx, anApproval(ours, "d", n+1), from(0), 20)
 			ends <- end{open, found, err}
 		}()
 	}
@@ -97,7 +102,7 @@ func asksOnce(t *testing.T, s Store) {
 	}
 	same(t, "added, told", []int{added, len(ids)}, []int{1, 1})
 	for _, other := range []approval.Approval{anApproval(ours, "e", 20), anApproval(theirs, "d", 21)} {
-		_, found, err := s.Ask(ctx, other, at(0), 20)
+		_, found, err := s.Ask(ctx, other, from(0), 20)
 		must(t, err)
 		same(t, "another question", found, false)
 	}
@@ -105,10 +110,10 @@ func asksOnce(t *testing.T, s Store) {
 		_, err := s.Move(ctx, ours, id, approval.Pending, approval.Rejected, approval.Change{At: at(5)})
 		must(t, err)
 	}
-	_, found, err := s.Ask(ctx, anApproval(ours, "d", 30), at(4), 20)
+	_, found, err := s.Ask(ctx, anApproval(ours, "d", 30), from(4), 20)
 	must(t, err)
 	same(t, "after a no", found, true)
-	_, found, err = s.Ask(ctx, anApproval(ours, "d", 30), at(6), 20)
+	_, found, err = s.Ask(ctx, anApproval(ours, "d", 30), from(6), 20)
 	must(t, err)
 	same(t, "long after it", found, false)
 }
@@ -119,7 +124,7 @@ func asksNoMore(t *testing.T, s Store) {
 	ctx := t.Context()
 	const most = 3
 	added := together(t, 8, func(i int) (bool, error) {
-		_, found, err := s.Ask(ctx, anApproval(ours, fmt.Sprint("d", i), i+1), at(0), most)
+		_, found, err := s.Ask(ctx, anApproval(ours, fmt.Sprint("d", i), i+1), from(0), most)
 		if errors.Is(err, approval.ErrCrowded) {
 			return false, nil
 		}
@@ -132,38 +137,48 @@ func asksNoMore(t *testing.T, s Store) {
 	other := anApproval(ours, "d", 20)
 	other.Principal = "token:tok_2"
 	for _, a := range []approval.Approval{other, anApproval(theirs, "d", 21)} {
-		_, _, err := s.Ask(ctx, a, at(0), most)
+		_, _, err := s.Ask(ctx, a, from(0), most)
 		must(t, err)
 	}
 	list, err := s.Approvals(ctx, ours, "token:tok_1", nil, 9)
 	must(t, err)
 	again := list[0]
 	again.ID = "apr_030"
-	open, found, err := s.Ask(ctx, again, at(0), most)
+	open, found, err := s.Ask(ctx, again, from(0), most)
 	must(t, err)
 	same(t, "one that is there", []any{found, open.ID}, []any{true, list[0].ID})
 	_, err = s.Move(ctx, ours, list[0].ID, approval.Pending, approval.Approved, approval.Change{At: at(5)})
 	must(t, err)
-	_, found, err = s.Ask(ctx, anApproval(ours, "new", 31), at(0), most)
+	_, found, err = s.Ask(ctx, anApproval(ours, "new", 31), from(0), most)
 	must(t, err)
 	same(t, "found, with room again", found, false)
 }
 
-// rejectedLately: a no counts as long as the caller of OpenApproval says.
+// rejectedLately: a no counts as long as the caller of OpenApproval says, and not before.
 func rejectedLately(t *testing.T, s Store) {
 	ctx := t.Context()
 	must(t, s.AddApproval(ctx, anApproval(ours, "d", 1)))
 	_, err := s.Move(ctx, ours, "apr_001", approval.Pending, approval.Rejected, approval.Change{At: at(7)})
 	must(t, err)
 	for refused, want := range map[int]bool{6: true, 7: false, 8: false} {
-		got, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(refused))
+		got, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", from(refused))
+		must(t, err)
+		same(t, "found, rejected", []any{found, got.State == approval.Rejected}, []any{want, want})
+	}
+	for until, want := range map[int]bool{6: false, 7: true, 8: true} {
+		got, found, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", approval.Between{After: at(1), Until: at(until)})
 		must(t, err)
 		same(t, "found, rejected", []any{found, got.State == approval.Rejected}, []any{want, want})
 	}
 	must(t, s.AddApproval(ctx, anApproval(ours, "d", 2)))
-	got, _, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", at(6))
+	got, _, err := s.OpenApproval(ctx, ours, "token:tok_1", "d", from(6))
 	must(t, err)
 	same(t, "the newest", got.ID, "apr_002")
+	_, err = s.Move(ctx, ours, "apr_002", approval.Pending, approval.Rejected, approval.Change{At: at(7)})
+	must(t, err)
+	_, found, err := s.Ask(ctx, anApproval(ours, "d", 3), approval.Between{After: at(1), Until: at(6)}, 20)
+	must(t, err)
+	same(t, "asked anew, found", found, false)
 }
 
 func approvalLists(t *testing.T, s Store) {
@@ -352,7 +367,7 @@ func watchers(t *testing.T, s Store) {
 	ctx := t.Context()
 	watched := func(tenant runtime.Tenant, minute int, want bool) {
 		t.Helper()
-		got, err := s.Watched(ctx, tenant, at(minute))
+		got, err := s.Watched(ctx, tenant, from(minute))
 		must(t, err)
 		same(t, fmt.Sprintf("%s watched at %d", tenant, minute), got, want)
 	}
@@ -364,4 +379,9 @@ func watchers(t *testing.T, s Store) {
 	watched(theirs, 1, false)
 	must(t, s.Beat(ctx, ours, "anna", at(8)))
 	watched(ours, 7, true)
+	for until, want := range map[int]bool{7: false, 8: true} {
+		got, err := s.Watched(ctx, ours, approval.Between{After: at(4), Until: at(until)})
+		must(t, err)
+		same(t, fmt.Sprint("watched until ", until), got, want)
+	}
 }

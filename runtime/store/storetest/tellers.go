@@ -20,7 +20,7 @@ func tellers(t *testing.T, s Store) {
 	for n, tenant := range []runtime.Tenant{ours, ours, ours, theirs} {
 		a := anApproval(tenant, fmt.Sprint("d", n), n+1)
 		a.Teller = "one"
-		_, _, err := s.Ask(ctx, a, at(0), 20)
+		_, _, err := s.Ask(ctx, a, from(0), 20)
 		must(t, err)
 	}
 	same(t, "asked", of(ours, "apr_001"), "one")

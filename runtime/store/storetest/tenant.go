@@ -65,7 +65,7 @@ func left(t *testing.T, s Store, tenant runtime.Tenant) map[string]int {
 	must(t, err)
 	calls, err := s.ExecutionCalls(ctx, tenant, "exe_"+string(tenant))
 	must(t, err)
-	watched, err := s.Watched(ctx, tenant, at(2))
+	watched, err := s.Watched(ctx, tenant, from(2))
 	must(t, err)
 	must(t, s.ChangeLimit(ctx, bucketOf(tenant), func(full time.Time) time.Time {
 		if !full.IsZero() {

@@ -26,13 +26,13 @@ func (s *Store) AddApproval(ctx context.Context, a approval.Approval) error {
 }
 
 // Ask implements [approval.Store].
-func (s *Store) Ask(ctx context.Context, a approval.Approval, refused time.Time, most int) (open approval.Approval, found bool, err error) {
+func (s *Store) Ask(ctx context.Context, a approval.Approval, refused approval.Between, most int) (open approval.Approval, found bool, err error) {
 	err = s.write(ctx, "store an approval", func(t Tx) error {
 		if err := t.Turn(fmt.Sprintf("ask %q %q", a.Tenant, a.Principal)); err != nil {
 			return err
 		}
 		found = false // a transaction may run twice
-		err := t.Query("SELECT "+glanceColumns+" FROM approvals WHERE "+openApproval, []any{string(a.Tenant), a.Principal, a.Digest, micros(refused)}, func(row Row) (err error) {
+		err := t.Query("SELECT "+glanceColumns+" FROM approvals WHERE "+openApproval, []any{string(a.Tenant), a.Principal, a.Digest, micros(refused.After), micros(refused.Until)}, func(row Row) (err error) {
 			found = true
 			open, err = scanApproval(row)
 			return err
@@ -95,12 +95,12 @@ func (s *Store) Glance(ctx context.Context, tenant runtime.Tenant, id string) (a
 
 // openApproval selects what [approval.Store] calls open.
 const openApproval = `tenant = ?1 AND principal = ?2 AND digest = ?3
-	AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4)
+	AND state IN ('pending', 'approved', 'rejected') AND (state <> 'rejected' OR decided > ?4 AND decided <= ?5)
 	ORDER BY created DESC, id DESC LIMIT 1`
 
 // OpenApproval implements [approval.Store].
-func (s *Store) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused time.Time) (approval.Approval, bool, error) {
-	return s.approvalOf(ctx, glanceColumns, openApproval, string(tenant), principal, digest, micros(refused))
+func (s *Store) OpenApproval(ctx context.Context, tenant runtime.Tenant, principal, digest string, refused approval.Between) (approval.Approval, bool, error) {
+	return s.approvalOf(ctx, glanceColumns, openApproval, string(tenant), principal, digest, micros(refused.After), micros(refused.Until))
 }
 
 // LastApproved implements [approval.Store].
@@ -250,9 +250,9 @@ func (s *Store) Beat(ctx context.Context, tenant runtime.Tenant, who string, unt
 }
 
 // Watched implements [approval.Store].
-func (s *Store) Watched(ctx context.Context, tenant runtime.Tenant, now time.Time) (bool, error) {
+func (s *Store) Watched(ctx context.Context, tenant runtime.Tenant, until approval.Between) (bool, error) {
 	watched := false
-	_, err := s.get(ctx, "look for watchers", "SELECT EXISTS (SELECT 1 FROM watchers WHERE tenant = ? AND until > ?)",
-		[]any{string(tenant), micros(now)}, &watched)
+	_, err := s.get(ctx, "look for watchers", "SELECT EXISTS (SELECT 1 FROM watchers WHERE tenant = ? AND until > ? AND until <= ?)",
+		[]any{string(tenant), micros(until.After), micros(until.Until)}, &watched)
 	return watched, err
 }
