@@ -64,8 +64,12 @@ func (c *cli) acceptElsewhere(ctx context.Context, there *remote.Client, id stri
 	if yes.Always {
 		return usage("kimbap approve accept "+id, "--always writes the policy's file, which is on the server")
 	}
+	if pin && yes.As == "" {
+		yes.As = "NAME"
+		return usage(accepting(id, yes), "at a server you decide by a token, and a token can show no PIN: only a person who is named can")
+	}
 	var secret runtime.Secret
-	if pin || yes.As != "" {
+	if yes.As != "" {
 		t, err := openTerminal()
 		if err != nil {
 			return err

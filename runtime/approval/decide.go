@@ -52,7 +52,7 @@ func (d *Desk) Accept(ctx context.Context, by runtime.Principal, tenant runtime.
 	}
 	v, names, err := d.decider(ctx, by, tenant, yes.As, yes.PIN)
 	if err == nil {
-		err = d.mayAccept(ctx, f, v, names)
+		err = d.mayAccept(ctx, f, &by, v, names)
 	}
 	if err != nil {
 		return bare(a), err

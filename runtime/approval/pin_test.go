@@ -308,3 +308,34 @@ func TestPINsAreChangedByThemselves(t *testing.T) {
 	err := d.SetPin(t.Context(), agent("a"), runtime.DefaultTenant, approval.NewPin{PIN: pin("123456")})
 	wantReason(t, err, runtime.ReasonNotOperator)
 }
+
+// A token has no PIN and can get none: whoever decides by one hears that a person is to be named,
+// and not that a PIN is wrong or has yet to be set.
+func TestATokenShowsNoPIN(t *testing.T) {
+	d := newDesk(t)
+	d.setPIN(t, "123456")
+	d.name(t, "alice", "abcdef", "123456")
+	token := operator("token:tok_1")
+	token.TokenID = "tok_1"
+	accept := func(id string, yes approval.Yes) error {
+		_, err := d.Accept(t.Context(), token, runtime.DefaultTenant, id, yes)
+		return err
+	}
+	severe, mild := d.ask(t, critical()), d.ask(t, refund(agent("b"), "5"))
+	for what, err := range map[string]error{
+		"none": accept(severe, approval.Yes{}), "the owner's": accept(severe, withPIN("123456")), "not demanded": accept(mild, withPIN("123456")),
+	} {
+		wantReason(t, err, runtime.ReasonPresenceRequired)
+		e := runtime.AsError(err)
+		if !errors.Is(err, approval.ErrPresence) || !strings.Contains(e.Msg, "token") || !strings.Contains(e.Hint, "--as NAME") ||
+			!strings.Contains(e.Ask, `"as": "NAME"`) || !strings.Contains(e.Ask, `"pin"`) {
+			t.Errorf("%s: %q, %q, %q", what, e.Msg, e.Hint, e.Ask)
+		}
+	}
+	if err := accept(severe, approval.Yes{As: "alice", PIN: runtime.NewSecret("abcdef")}); err != nil {
+		t.Error("a person who is named:", err)
+	}
+	if err := accept(mild, approval.Yes{}); err != nil {
+		t.Error("where no PIN is demanded:", err)
+	}
+}

@@ -47,6 +47,9 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 		v.At = d.now()
 		return v, called(by.Roles, by.Groups), nil
 	}
+	if as == "" && by.TokenID != "" {
+		return v, nil, noPinOfToken()
+	}
 	key, err := d.provePin(ctx, tenant, v.By, pin)
 	if err != nil {
 		return v, nil, err
@@ -59,13 +62,13 @@ func (d *Desk) decider(ctx context.Context, by runtime.Principal, tenant runtime
 }
 
 // mayAccept refuses a decider whom the rule does not take.
-func (d *Desk) mayAccept(ctx context.Context, f *dossier, v decision, names []string) error {
+func (d *Desk) mayAccept(ctx context.Context, f *dossier, by *runtime.Principal, v decision, names []string) error {
 	demanded, err := d.demanded(ctx, f)
 	if err != nil {
 		return err
 	}
 	if strength(v.Presence) < strength(demanded) {
-		return presenceRequired(demanded)
+		return presenceRequired(by, demanded)
 	}
 	if len(f.Terms.By) > 0 && !slices.ContainsFunc(f.Terms.By, func(one string) bool { return isOne(one, v.By, names) }) {
 		return notAsked(f.Terms.By)
@@ -128,15 +131,28 @@ func (d *Desk) Demands(ctx context.Context, by runtime.Principal, tenant runtime
 // that they are a person.
 var ErrPresence = errors.New("the decider has not shown to be a person")
 
-func presenceRequired(demanded string) *runtime.Error {
+func presenceRequired(by *runtime.Principal, demanded string) *runtime.Error {
 	e := &runtime.Error{
 		Code: runtime.CodeForbidden, Reason: runtime.ReasonPresenceRequired, Err: ErrPresence,
 		Msg: "only a person who shows a PIN may accept this", Hint: "set one on a terminal: kimbap approve pin",
 	}
-	if strength(demanded) > strength(presencePIN) {
+	switch {
+	case strength(demanded) > strength(presencePIN):
 		e.Msg, e.Hint = "the rule demands a "+word(demanded)+", which this kimbap cannot check", "change the rule to presence: pin"
+	case by.TokenID != "":
+		e = noPinOfToken()
 	}
 	return e
+}
+
+// noPinOfToken is for who decides by a token and names no person: no PIN is ever a token's.
+func noPinOfToken() *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeForbidden, Reason: runtime.ReasonPresenceRequired, Err: ErrPresence,
+		Msg:  "a token can show no PIN: only a person who is named can",
+		Hint: "accept it as one who has a PIN there: kimbap approve accept ID --as NAME; the owner gives them one with: kimbap approve pin --as NAME",
+		Ask:  `accept it as one who has a PIN, with "as": "NAME" and "pin": their own`,
+	}
 }
 
 func notAsked(by []string) *runtime.Error {
