@@ -56,7 +56,8 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request, v visit) err
 	}})
 }
 
-// approval shows one of them, whole, and asks.
+// approval shows one of them, whole, and asks. Where a PIN is demanded, who decides by a token, which
+// has none, names a person.
 func (c *Console) approval(w http.ResponseWriter, r *http.Request, v visit) error {
 	q, err := c.o.Desk.Question(r.Context(), v.who, r.PathValue("id"))
 	if err != nil {
@@ -67,7 +68,9 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request, v visit) erro
 		spans = append(spans, runtime.Span(d))
 	}
 	lines := slices.DeleteFunc(strings.SplitAfter(q.Text, "\n"), func(line string) bool { return line == "" })
-	return c.show(w, v, "approval", view{Title: q.Action, Tab: "approvals", Data: map[string]any{"Q": q, "Lines": lines, "Spans": spans}})
+	return c.show(w, v, "approval", view{Title: q.Action, Tab: "approvals", Data: map[string]any{
+		"Q": q, "Lines": lines, "Spans": spans, "Named": q.PIN && v.who.TokenID != "",
+	}})
 }
 
 // accept takes a yes. What it allows beyond this once is one of what the form offers.

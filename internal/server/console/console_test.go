@@ -26,10 +26,12 @@ type desk struct {
 	enter, note, tokens func() error
 	waiting             []Approval
 	records             func(f Filter, after string) []Record
+	token               string // by which everybody decides; "": as the owner
+	question            Question
 }
 
 func (d *desk) Enter(context.Context, runtime.Caller) (runtime.Principal, error) {
-	return runtime.Principal{ID: "local:1", Tenant: runtime.DefaultTenant, Kind: runtime.KindOperator}, did(d.enter)
+	return runtime.Principal{ID: "local:1", TokenID: d.token, Tenant: runtime.DefaultTenant, Kind: runtime.KindOperator}, did(d.enter)
 }
 func (d *desk) Note(context.Context, runtime.Principal, string, string) error { return did(d.note) }
 func (d *desk) Tokens(context.Context, runtime.Principal) ([]Token, error)    { return nil, did(d.tokens) }
@@ -42,6 +44,10 @@ func (d *desk) Waiting(context.Context, runtime.Principal, int, time.Duration) (
 }
 func (d *desk) Records(_ context.Context, _ runtime.Principal, f Filter, after string, _ int) ([]Record, error) {
 	return d.records(f, after), nil
+}
+
+func (d *desk) Question(context.Context, runtime.Principal, string) (Question, error) {
+	return d.question, nil
 }
 
 func did(f func() error) error {
@@ -259,5 +265,39 @@ func TestOlderRecordsAreOnePageOn(t *testing.T) {
 	answer, text := ask(t, browser, base+html.UnescapeString(older[1]), nil)
 	if want := "after 2026-11-29T08:00:00.1Z 100 serve"; answer.StatusCode != http.StatusOK || !strings.Contains(text, want) || strings.Contains(text, "Older") {
 		t.Errorf("%s is %d without %q: %s", older[1], answer.StatusCode, want, text)
+	}
+}
+
+// Where a PIN is demanded, who decides by a token is offered the people who have one, and not
+// themselves: no PIN is a token's. Where none is, or the owner decides, it is as ever.
+func TestATokenIsOfferedWhoCanShowAPIN(t *testing.T) {
+	t.Parallel()
+	const operator, ann, accept = ">the operator<", "<option>ann</option>", `class="yes"`
+	for name, c := range map[string]struct {
+		token    string
+		pin      bool
+		persons  []string
+		has, not []string
+	}{
+		"a token":                   {"tok_1", true, []string{"ann"}, []string{ann, accept, `<select name="as" required>`}, []string{operator}},
+		"a token, nobody to name":   {"tok_1", true, nil, []string{"kimbap approve pin --as NAME", "Reject"}, []string{operator, accept, `name="pin"`}},
+		"a token, no PIN demanded":  {"tok_1", false, []string{"ann"}, []string{ann, accept, operator}, nil},
+		"the owner":                 {"", true, []string{"ann"}, []string{ann, accept, operator}, nil},
+		"the owner, nobody to name": {"", true, nil, []string{accept, `name="pin"`}, []string{operator}},
+	} {
+		d := &desk{token: c.token, question: Question{Approval: Approval{ID: "apr_1", State: "pending"}, PIN: c.pin, Persons: c.persons}}
+		console, browser, base, _ := served(t, d, 8)
+		ask(t, browser, base+"sign-in", codeOf(t, console.Invite()))
+		_, text := ask(t, browser, base+"approvals/apr_1", nil)
+		for _, want := range c.has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %s in %s", name, want, text)
+			}
+		}
+		for _, other := range c.not {
+			if strings.Contains(text, other) {
+				t.Errorf("%s: %s in %s", name, other, text)
+			}
+		}
 	}
 }

@@ -126,7 +126,7 @@ func advice(e *runtime.Error) string {
 	switch {
 	case e.Code == runtime.CodeUnauthenticated && e.Reason != "": // which a link that is used up has not
 		return "sign in with an operator's token; the owner makes one with: kimbap token create --agent NAME --role kimbap.operator"
-	case e.Reason == runtime.ReasonNotApprover:
+	case e.Reason == runtime.ReasonNotApprover, e.Reason == runtime.ReasonPresenceRequired && e.Ask != "": // a token, which has no PIN
 		return `each who may decide chooses their own name under "Decide as", which stands there once they have a PIN: kimbap approve pin --as NAME`
 	}
 	return e.Hint
