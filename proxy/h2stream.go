@@ -70,11 +70,14 @@ func checkStream(h *http2.Head, t *tunnel, limits Limits) *runtime.Error {
 	if err := checkSize(h, limits); err != nil {
 		return err
 	}
-	for _, name := range [...]string{"Expect", "Trailer"} {
-		for _, value := range h.Header[name] {
-			if err := refusedByHTTP(strings.ToLower(name), strings.ToLower(value)); err != nil {
-				return err
-			}
+	for _, value := range h.Header["Expect"] {
+		if err := refuseExpect(value); err != nil {
+			return err
+		}
+	}
+	for _, value := range h.Header["Trailer"] {
+		if err := refuseTrailer(value); err != nil {
+			return err
 		}
 	}
 	return checkHosts(h, t)

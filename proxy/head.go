@@ -202,13 +202,13 @@ func (f *framing) add(name, value string) *runtime.Error {
 		}
 	case len("expect"):
 		if strings.EqualFold(name, "expect") {
-			return refusedByHTTP("expect", strings.ToLower(value))
+			return refuseExpect(value)
 		}
 	case len("upgrade"): // and of trailer
 		f.upgrade = f.upgrade || strings.EqualFold(name, "upgrade")
 		if strings.EqualFold(name, "trailer") {
 			f.announced += 1 + strings.Count(value, ",")
-			return refusedByHTTP("trailer", strings.ToLower(value))
+			return refuseTrailer(value)
 		}
 	case len("connection"):
 		if strings.EqualFold(name, "connection") {
@@ -232,19 +232,22 @@ func (f *framing) add(name, value string) *runtime.Error {
 	return nil
 }
 
-// refusedByHTTP refuses what net/http would answer by itself, without a word in
-// the trail: an expectation that nobody here can meet (RFC 9110 section 10.1.1),
-// and an announced trailer that would say where the message ends (section 6.5.1).
-func refusedByHTTP(name, value string) *runtime.Error {
-	if name == "expect" {
-		if value == "100-continue" {
-			return nil
-		}
-		return &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonExpectation, Stage: runtime.StageSurface,
-			Msg: "the request expects what kimbap cannot promise", Hint: "send no Expect, or Expect: 100-continue",
-		}
+// refuseExpect refuses an expectation that nobody here can meet (RFC 9110 section
+// 10.1.1). net/http would answer it by itself, without a word in the trail.
+func refuseExpect(value string) *runtime.Error {
+	if strings.EqualFold(value, "100-continue") {
+		return nil
 	}
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonExpectation, Stage: runtime.StageSurface,
+		Msg: "the request expects what kimbap cannot promise", Hint: "send no Expect, or Expect: 100-continue",
+	}
+}
+
+// refuseTrailer refuses an announced trailer that would say where the message ends
+// (RFC 9110 section 6.5.1). net/http would answer it by itself, too.
+func refuseTrailer(value string) *runtime.Error {
+	value = strings.ToLower(value)
 	for _, framing := range [...]string{"transfer-encoding", "content-length", "trailer"} {
 		if hasWord(value, framing) {
 			return badHead("Trailer announces " + framing)
