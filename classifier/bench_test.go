@@ -19,7 +19,7 @@ func manyRoutes(tb testing.TB, hosts int) *Table {
 			})
 		}
 	}
-	table, err := Compile(routes)
+	table, err := compileTable(routes)
 	if err != nil {
 		tb.Fatal(err)
 	}

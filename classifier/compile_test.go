@@ -15,6 +15,25 @@ func get(source, action, path string) Route {
 	}
 }
 
+// compileTable prepares the routes and joins them. The error holds all problems of both steps.
+func compileTable(routes []Route) (*Table, error) {
+	var problems []error
+	list := make([]Prepared, 0, len(routes))
+	for _, r := range routes {
+		one, err := Prepare(r)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		list = append(list, one)
+	}
+	t, err := Join(list)
+	if err := errors.Join(append(problems, err)...); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
 func with(r Route, d Discriminators) Route { r.Match = d; return r }
 
 func TestRoutesThatCouldBothWinDoNotCompile(t *testing.T) {
@@ -85,7 +104,7 @@ func TestRoutesThatCouldBothWinDoNotCompile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, routes := range [][]Route{{c.a, c.b}, {c.b, c.a}} {
-				_, err := Compile(routes)
+				_, err := compileTable(routes)
 				var overlap *OverlapError
 				if got := errors.As(err, &overlap); got != c.overlap {
 					t.Fatalf("overlap = %v, want %v (%v)", got, c.overlap, err)
@@ -112,7 +131,7 @@ func TestOtherOriginsAndMethodsDoNotOverlap(t *testing.T) {
 	} {
 		other := get("b", "x.b", "/p")
 		change(&other)
-		if _, err := Compile([]Route{base, other}); err != nil {
+		if _, err := compileTable([]Route{base, other}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -121,7 +140,7 @@ func TestOtherOriginsAndMethodsDoNotOverlap(t *testing.T) {
 func TestOverlapNamesBothSourcesOnce(t *testing.T) {
 	a, b := get("a.yaml:10", "x.a", "/p/{one}"), get("b.yaml:4", "y.b", "/p/{two}")
 	a.Methods, b.Methods = []string{"GET", "PUT"}, []string{"GET", "PUT"}
-	_, err := Compile([]Route{a, b})
+	_, err := compileTable([]Route{a, b})
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -142,7 +161,7 @@ func TestOfVeryManyOverlapsTheFirstAreNamed(t *testing.T) {
 	for i := range 200 {
 		routes = append(routes, get(fmt.Sprintf("a.yaml:%03d", i), fmt.Sprintf("x.a%d", i), "/p"))
 	}
-	_, err := Compile(routes)
+	_, err := compileTable(routes)
 	if !errors.Is(err, ErrMoreOverlaps) {
 		t.Fatal(err)
 	}
@@ -213,7 +232,7 @@ func TestRoutesThatDoNotCompile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := get("file.yaml:7", "x.a", "/p/{q}")
 			change(&r)
-			_, err := Compile([]Route{r})
+			_, err := compileTable([]Route{r})
 			var problem *RouteError
 			if !errors.As(err, &problem) || problem.Source != "file.yaml:7" {
 				t.Errorf("got %v", err)
@@ -223,7 +242,7 @@ func TestRoutesThatDoNotCompile(t *testing.T) {
 }
 
 func TestEveryProblemIsReported(t *testing.T) {
-	_, err := Compile([]Route{get("a:1", "x.a", "p"), get("a:2", "x.b", "/{}"), get("a:3", "x.c", "/p"), get("a:4", "x.d", "/p")})
+	_, err := compileTable([]Route{get("a:1", "x.a", "p"), get("a:2", "x.b", "/{}"), get("a:3", "x.c", "/p"), get("a:4", "x.d", "/p")})
 	for _, want := range []string{"a:1", "a:2", "a:3", "a:4"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
@@ -241,7 +260,7 @@ func TestZeroTableOwnsNothing(t *testing.T) {
 }
 
 func TestInterceptsWhatItOwnsAndItsCleartextPort(t *testing.T) {
-	table, err := Compile([]Route{get("a", "x.a", "/")})
+	table, err := compileTable([]Route{get("a", "x.a", "/")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +280,7 @@ func TestTemplatesAreInverted(t *testing.T) {
 		{Name: "all", In: InBody, Type: "object"},
 		{Name: "trace", In: InHeader, Key: "x-trace", Type: "boolean"},
 	}
-	table, err := Compile([]Route{r})
+	table, err := compileTable([]Route{r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +306,7 @@ func TestTemplatesAreInverted(t *testing.T) {
 func TestAConditionLooksAtEachElementOfAListInTheQuery(t *testing.T) {
 	open, guarded := get("list", "x.list", "/p"), get("keys", "x.keys", "/p")
 	guarded.Match.Query = map[string]string{"include[]": "keys|hooks"}
-	table, err := Compile([]Route{open, guarded})
+	table, err := compileTable([]Route{open, guarded})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +337,7 @@ func TestAConditionLooksAtEachElementOfAListInTheQuery(t *testing.T) {
 func TestAnArgumentMappedTwiceMustAgree(t *testing.T) {
 	r := get("a", "x.a", "/p/{id}")
 	r.Args = append(r.Args, Arg{Name: "id", In: InQuery, Key: "id", Type: "string"}, Arg{Name: "id", In: InBody, Key: "/id", Type: "string"})
-	table, err := Compile([]Route{r})
+	table, err := compileTable([]Route{r})
 	if err != nil {
 		t.Fatal(err)
 	}

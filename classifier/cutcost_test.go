@@ -48,7 +48,7 @@ func BenchmarkForm(b *testing.B) {
 	for i := range 60 {
 		route.Args = append(route.Args, Arg{Name: fmt.Sprint("b", i), In: InBody, Key: fmt.Sprint("/body_", i), Type: "string"})
 	}
-	table, err := Compile([]Route{route})
+	table, err := compileTable([]Route{route})
 	if err != nil {
 		b.Fatal(err)
 	}

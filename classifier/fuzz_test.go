@@ -29,7 +29,7 @@ func everyRequest(f *testing.F) (routes []Route, cases []requestLine) {
 
 func withoutOverlaps(routes []Route) (kept []Route) {
 	for _, r := range routes {
-		if _, err := Compile(append(kept[:len(kept):len(kept)], r)); err == nil {
+		if _, err := compileTable(append(kept[:len(kept):len(kept)], r)); err == nil {
 			kept = append(kept, r)
 		}
 	}
@@ -38,7 +38,7 @@ func withoutOverlaps(routes []Route) (kept []Route) {
 
 func FuzzMatch(f *testing.F) {
 	routes, cases := everyRequest(f)
-	table, err := Compile(routes)
+	table, err := compileTable(routes)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func argumentRoutes() []Route {
 // What an argument is read as, the standard library's readers of paths,
 // queries, forms and JSON read as well: a policy judges what the upstream sees.
 func FuzzArguments(f *testing.F) {
-	table, err := Compile(argumentRoutes())
+	table, err := compileTable(argumentRoutes())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestGreatNumbersInARequestCostLittle(t *testing.T) {
 			Schemes: []string{"https"}, Authorities: []string{"a.test:443"},
 		}
 	}
-	table, err := Compile([]Route{
+	table, err := compileTable([]Route{
 		route("a.low", "/**", 1, Discriminators{}), route("a.query", "/q", 2, Discriminators{Query: map[string]string{"ids[]": "5"}}),
 		route("a.body", "/b", 2, Discriminators{Body: map[string]string{"/l/*": "5"}}),
 	})

@@ -21,7 +21,7 @@ func TestOtherReadingsAreToldOnce(t *testing.T) {
 		}
 		return r
 	}
-	table, err := Compile([]Route{
+	table, err := compileTable([]Route{
 		route("get", "/branches/{name}", func(r *Route) {
 			r.Args = append(r.Args, Arg{Name: "full", In: InQuery, Key: "full", Type: "boolean"})
 		}),

@@ -253,7 +253,7 @@ func TestAListOfTheQueryIsFoundInAnyBody(t *testing.T) {
 	const json, form, parts = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
 	open, guarded := get("list", "x.list", "/p"), get("keys", "x.keys", "/p")
 	guarded.Match.Query = map[string]string{"include[]": "keys"}
-	table, err := Compile([]Route{open, guarded})
+	table, err := compileTable([]Route{open, guarded})
 	if err != nil {
 		t.Fatal(err)
 	}

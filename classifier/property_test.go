@@ -49,7 +49,7 @@ func anyRoutes(t *rapid.T) []Route {
 		if v := rapid.SampledFrom([]string{"", "1", "2", "*"}).Draw(t, "condition"); v != "" {
 			r.Match.Query = map[string]string{"k": v}
 		}
-		if _, err := Compile(append(routes[:len(routes):len(routes)], r)); err == nil {
+		if _, err := compileTable(append(routes[:len(routes):len(routes)], r)); err == nil {
 			routes = append(routes, r)
 		} else if overlap := (*OverlapError)(nil); !errors.As(err, &overlap) {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func anyRoutes(t *rapid.T) []Route {
 }
 
 func compiledFor(t *rapid.T, routes []Route) *Table {
-	table, err := Compile(routes)
+	table, err := compileTable(routes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,7 @@
 // answer, and the caller denies on it. The packages below it read JSON, a GraphQL document
 // and a git push; they know no routes.
 //
-// Start reading at [Table.Match]. [Prepare], [Join] and [Unite] make a table, or [Compile]
-// in one step.
+// Start reading at [Table.Match]. [Prepare], [Join] and [Unite] make a table.
 package classifier
 
 import (

@@ -18,7 +18,7 @@ func TestALongOddPathIsReadInItsLength(t *testing.T) {
 			Schemes: []string{"https"}, Authorities: []string{"a.test:443"},
 		}
 	}
-	table, err := Compile([]Route{route("a.any", "/**", 1), route("a.one", "/q/{b}", 2)})
+	table, err := compileTable([]Route{route("a.any", "/**", 1), route("a.one", "/q/{b}", 2)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestParametersOfAPathAreLookedAtOnce(t *testing.T) {
 			Arg{Name: fmt.Sprint("q", i), In: InQuery, Key: fmt.Sprintf("list_%d", i), Type: "array"},
 			Arg{Name: fmt.Sprint("b", i), In: InBody, Key: fmt.Sprintf("/body_%d/x", i), Type: "array"})
 	}
-	table, err := Compile([]Route{route})
+	table, err := compileTable([]Route{route})
 	if err != nil {
 		t.Fatal(err)
 	}

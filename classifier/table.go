@@ -2,7 +2,6 @@ package classifier
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -39,27 +38,6 @@ type leaf struct {
 	routes   []*compiled
 	protocol protocol
 	words    []string // parameters of the query that some of them look at
-}
-
-// Compile builds the table. Every problem is reported, joined: a [*RouteError]
-// for a route that cannot be compiled, and the error of [Join]. The routes are copied; their maps and slices must not be
-// changed afterwards.
-func Compile(routes []Route) (*Table, error) {
-	var problems []error
-	list := make([]Prepared, 0, len(routes))
-	for i := range routes {
-		r, err := Prepare(routes[i])
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		list = append(list, r)
-	}
-	t, err := Join(list)
-	if err := errors.Join(append(problems, err)...); err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
 func compareOrigins(a, b origin) int {

@@ -40,7 +40,7 @@ func TestRequestsAreTheActionsThatTestdataSays(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			s := readScript(t, file)
-			table, err := Compile(s.routes)
+			table, err := compileTable(s.routes)
 			if err != nil {
 				t.Fatal(err)
 			}

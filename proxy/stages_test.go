@@ -101,20 +101,24 @@ func (s *stages) current() Table {
 // /repos/{owner}/{repo} and its pulls, /denied, and /judged, whose body is read.
 func (s *stages) own(t *testing.T, origins ...string) {
 	t.Helper()
-	var routes []classifier.Route
+	var routes []classifier.Prepared
 	for _, origin := range origins {
 		scheme, authority, _ := strings.Cut(origin, "://")
 		for path, action := range map[string]string{
 			"/open": "good.open", "/open/{rest...}": "good.open", "/repos/{owner}/{repo}": "good.open",
 			"/repos/{owner}/{repo}/pulls": "good.open", "/denied": "good.denied", "/judged": "good.open",
 		} {
-			routes = append(routes, classifier.Route{
+			route, err := classifier.Prepare(classifier.Route{
 				Action: action, Service: "good", Schemes: []string{scheme}, Authorities: []string{authority},
 				Methods: []string{"GET", "HEAD", "POST"}, Path: path, Strict: path == "/judged", Source: "test",
 			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			routes = append(routes, route)
 		}
 	}
-	table, err := classifier.Compile(routes)
+	table, err := classifier.Join(routes)
 	if err != nil {
 		t.Fatal(err)
 	}
