@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// FormCheck refuses a form that asks for another method than POST, as frameworks
+// formCheck refuses a form that asks for another method than POST, as frameworks
 // let the pages of browsers do, piece by piece as it comes. It looks for nothing
 // else, since a body that does not decide the action need not even be the form that
 // it is said to be, but for the words that decided in the query: a form that has one
 // of them is refused too. A "&" behind the last piece ends it. The zero value is ready.
-type FormCheck struct {
+type formCheck struct {
 	sought
 	pair    []byte
 	scratch []byte // the key of a pair without its escapes
@@ -21,9 +21,9 @@ type FormCheck struct {
 // short, and so is the method.
 const longestPair = 4096
 
-// Look looks at the next piece. Of a pair that goes on in another it says so as
+// look looks at the next piece. Of a pair that goes on in another it says so as
 // soon as it asks for another method: the piece need not be passed on then.
-func (f *FormCheck) Look(piece []byte) error {
+func (f *formCheck) look(piece []byte) error {
 	for {
 		end, full := bytes.IndexAny(piece, "&;"), len(f.pair) == longestPair
 		if end < 0 {
@@ -43,7 +43,7 @@ func (f *FormCheck) Look(piece []byte) error {
 	}
 }
 
-func (f *FormCheck) keep(part []byte) {
+func (f *formCheck) keep(part []byte) {
 	if len(f.pair) == 0 {
 		part = bytes.TrimLeft(part, "+ \t\r\n\v\f") // nobody counts them
 	}
@@ -52,7 +52,7 @@ func (f *FormCheck) keep(part []byte) {
 
 // asks refuses a pair that is a parameter of another method, or a word of the query. An
 // open pair may go on.
-func (f *FormCheck) asks(open bool) error {
+func (f *formCheck) asks(open bool) error {
 	if f.harmless() {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (f *FormCheck) asks(open bool) error {
 
 // harmless reports whether a pair need not be read, as hardly any of a file need: it is
 // short enough to be kept whole, and its key does not say "method".
-func (f *FormCheck) harmless() bool {
+func (f *formCheck) harmless() bool {
 	if len(f.words) > 0 || len(f.pair) == longestPair {
 		return false
 	}

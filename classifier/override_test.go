@@ -25,11 +25,11 @@ func TestFormsThatAskForAnotherMethod(t *testing.T) {
 			continue
 		}
 		for size := range min(len(form), 9) {
-			var f FormCheck
+			var f formCheck
 			var err error
 			for rest := form; err == nil && rest != ""; {
 				n := min(size+1, len(rest))
-				err, rest = f.Look([]byte(rest[:n])), rest[n:]
+				err, rest = f.look([]byte(rest[:n])), rest[n:]
 			}
 			if (err != nil) != refused {
 				t.Errorf("%.40q in pieces of %d: %v", form, size+1, err)
@@ -82,9 +82,9 @@ func TestHostileBodiesCostLittle(t *testing.T) {
 
 // checkForm is a form that comes in one piece.
 func checkForm(raw []byte) error {
-	var f FormCheck
-	if err := f.Look(raw); err != nil {
+	var f formCheck
+	if err := f.look(raw); err != nil {
 		return err
 	}
-	return f.Look([]byte("&"))
+	return f.look([]byte("&"))
 }

@@ -14,11 +14,11 @@ func TestFormCheckCostsLittleForBytes(t *testing.T) {
 	for i := range file {
 		file[i] = byte(rand.Uint32())
 	}
-	var f FormCheck
+	var f formCheck
 	allocs := testing.AllocsPerRun(5, func() {
 		for piece := file; len(piece) > 0; {
 			n := min(len(piece), 32<<10)
-			if err := f.Look(piece[:n]); err != nil {
+			if err := f.look(piece[:n]); err != nil {
 				t.Fatal(err)
 			}
 			piece = piece[n:]
@@ -65,8 +65,8 @@ func TestFormCheckLeavesOutNoName(t *testing.T) {
 				if !saysMethod(appendUnescaped(scratch, []byte(key))) {
 					t.Fatalf("%q is %s to some reader", key, name)
 				}
-				f := FormCheck{}
-				if f.Look([]byte("a=b&"+key+"=DELETE&")) == nil && !strings.ContainsAny(key, "=&;") {
+				f := formCheck{}
+				if f.look([]byte("a=b&"+key+"=DELETE&")) == nil && !strings.ContainsAny(key, "=&;") {
 					t.Fatalf("%q passes, and is %s to some reader", key, name)
 				}
 			}

@@ -25,7 +25,7 @@ import (
 // could decode it to other names than stand in it. What says of itself that it is in another
 // charset is not looked at here ([OtherCharset]).
 type OverrideWatch struct {
-	form  *FormCheck
+	form  *formCheck
 	json  *jsonWatch
 	parts *partWatch
 }
@@ -55,7 +55,7 @@ type sought struct {
 func watch(contentTypes []string, form bool, what sought) *OverrideWatch {
 	var w OverrideWatch
 	if form || slices.ContainsFunc(contentTypes, IsForm) || slices.ContainsFunc(contentTypes, unbounded) {
-		w.form = &FormCheck{sought: what}
+		w.form = &formCheck{sought: what}
 	}
 	if slices.ContainsFunc(contentTypes, isJSON) {
 		w.json = &jsonWatch{sought: what, untold: !slices.ContainsFunc(contentTypes, isDocument)}
@@ -82,7 +82,7 @@ func IsParts(contentTypes []string) bool {
 // another method or action: neither this piece nor what follows may be passed on.
 func (w *OverrideWatch) Look(piece []byte) error {
 	if w.form != nil {
-		if err := w.form.Look(piece); err != nil {
+		if err := w.form.look(piece); err != nil {
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func (w *OverrideWatch) Look(piece []byte) error {
 // End says that the body was whole.
 func (w *OverrideWatch) End() error {
 	if w.form != nil {
-		return w.form.Look([]byte("&"))
+		return w.form.look([]byte("&"))
 	}
 	return nil
 }
