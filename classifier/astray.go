@@ -63,12 +63,12 @@ func (p *reading) strayInQuery(raw, key string) {
 		}
 	}
 	for at, names := range p.wholes {
-		if hidesAs(partOf, raw, key, at) {
+		if hidesAs(SamePart, raw, key, at) {
 			p.astray = append(p.astray, names...)
 		}
 	}
 	for _, name := range p.lists {
-		if hidesAs(partOf, raw, key, name) {
+		if hidesAs(SamePart, raw, key, name) {
 			p.astray = append(p.astray, p.argReader.query[name].Name)
 		}
 	}
@@ -100,7 +100,7 @@ func (p *reading) strayBehind(text string, known map[string]bool) {
 		key = unescape(key)
 		p.strayInQuery(pair, key)
 		for name, arg := range p.argReader.query {
-			if cutTo(key, name) {
+			if SameParameter(key, name) {
 				p.astray = append(p.astray, arg.Name)
 			}
 		}
@@ -142,7 +142,7 @@ func (p *reading) strayInBody(b *Body) {
 		}
 		for key := range b.form {
 			itself := len(arg.tokens) == 1 && key == arg.tokens[0]
-			if !itself && partOf(key, arg.tokens[0]) {
+			if !itself && SamePart(key, arg.tokens[0]) {
 				p.astray = append(p.astray, arg.Name)
 				break
 			}
@@ -152,7 +152,7 @@ func (p *reading) strayInBody(b *Body) {
 
 func (p *reading) strayField(key string) {
 	for at, names := range p.queryKeys {
-		if cutTo(key, at) {
+		if SameParameter(key, at) {
 			p.astray = append(p.astray, names...)
 		}
 	}

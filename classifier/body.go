@@ -232,7 +232,7 @@ func (b *Body) field(tokens []string, how strictness) (any, bool, *Error) {
 		return nil, false, err
 	}
 	for other := range b.form {
-		if other != tokens[0] && cutTo(other, tokens[0]) && !how.known[other] {
+		if other != tokens[0] && SameParameter(other, tokens[0]) && !how.known[other] {
 			return nil, false, otherSpelling(tokens[0])
 		}
 	}
@@ -260,7 +260,7 @@ func (b *Body) Names(name string) bool {
 		return true
 	}
 	for key := range b.form {
-		if partOf(key, name) {
+		if SamePart(key, name) {
 			return true
 		}
 	}

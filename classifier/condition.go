@@ -172,7 +172,7 @@ func (c *condition) besideBody(query string, p protocol) *Error {
 // inside of a document: "member[role]" or "member.role" for /member/role.
 func (b *Body) nestedField(tokens []string) *Error {
 	for key := range b.form {
-		if partOf(key, tokens[0]) {
+		if SamePart(key, tokens[0]) {
 			return badInput(reasonAmbiguousParameter, "the form field %s decides the action for some servers: send JSON", shown(key))
 		}
 	}

@@ -74,7 +74,7 @@ func respelled[V any](l *look, members map[string]V, tokens []string, at int) bo
 		if l.left -= cost(name); l.left < 0 {
 			return true
 		}
-		if (cutTo(name, as) || otherCase(name, as)) && !l.mapped(tokens[:at], name) {
+		if (SameParameter(name, as) || otherCase(name, as)) && !l.mapped(tokens[:at], name) {
 			return true
 		}
 	}

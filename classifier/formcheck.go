@@ -76,7 +76,7 @@ func (f *formCheck) asks(open bool) error {
 	}
 	key = unescape(key)
 	for _, name := range methodParameters() {
-		if cutTo(key, name) || whole && blank(key) {
+		if SameParameter(key, name) || whole && blank(key) {
 			return overridden("the form's " + name)
 		}
 	}
@@ -119,7 +119,7 @@ func saysMethod(key []byte) bool {
 // where that is a list; "" for none.
 func wordOf(key string, words []string) string {
 	for _, word := range words {
-		if cutTo(key, word) || isList(word) && partOf(key, word) {
+		if SameParameter(key, word) || isList(word) && SamePart(key, word) {
 			return word
 		}
 	}

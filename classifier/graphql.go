@@ -142,7 +142,7 @@ func otherIdentifiers() [9]string {
 
 func namesOperation(name string) bool {
 	for _, other := range otherIdentifiers() {
-		if cutTo(name, other) {
+		if SameParameter(name, other) {
 			return true
 		}
 	}

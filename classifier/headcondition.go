@@ -64,7 +64,7 @@ func (c *condition) holdsInQuery(query string) (holds bool, err *Error) {
 		return c.nearly("parameter", value)
 	}
 	if c.listed() {
-		err = queryValues(query, c.key, partOf, judge)
+		err = queryValues(query, c.key, SamePart, judge)
 		return holds, err
 	}
 	value, found, err := queryValue(query, c.key)

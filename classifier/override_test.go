@@ -50,7 +50,7 @@ func TestKeysThatAReaderTakesForAName(t *testing.T) {
 		{".name", "name", true}, {"\ufeffname", "name", true}, {"[x]name", "name", false}, {"x[name]", "name", false}, {"[[]]", "name", false}, {"", "[", false},
 		{"Name", "name", true}, {"name[x]", "name", true}, {"xname", "name", false}, {"1", "1", true}, {"\u212aey", "key", true}, {"", "", true}, {"a", "", false},
 	} {
-		if got := cutTo(c.key, c.name); got != c.want {
+		if got := SameParameter(c.key, c.name); got != c.want {
 			t.Errorf("%q for %q: %v", c.key, c.name, got)
 		}
 	}

@@ -59,7 +59,7 @@ func TestFormCheckLeavesOutNoName(t *testing.T) {
 		}
 		read := unescape(strings.ReplaceAll(key, "+", " "))
 		for _, name := range methodParameters() {
-			if cutTo(read, name) {
+			if SameParameter(read, name) {
 				found++
 				var scratch []byte
 				if !saysMethod(appendUnescaped(scratch, []byte(key))) {

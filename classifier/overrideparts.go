@@ -227,7 +227,7 @@ func (w *partWatch) called(key string) *Error {
 	if word := wordOf(key, w.words); word != "" {
 		return twoPlaces(word)
 	}
-	if w.pieces && slices.ContainsFunc(w.words, func(word string) bool { return partOf(key, word) }) {
+	if w.pieces && slices.ContainsFunc(w.words, func(word string) bool { return SamePart(key, word) }) {
 		return twoPlaces(key)
 	}
 	return nil
@@ -247,7 +247,7 @@ func plainText(word string) string {
 // parameterOf is the parameter of another method that some reader takes key for.
 func parameterOf(key string) string {
 	for _, name := range methodParameters() {
-		if cutTo(key, name) {
+		if SameParameter(key, name) {
 			return name
 		}
 	}

@@ -44,7 +44,7 @@ func unescapeQuery(s string) (string, *Error) {
 
 // queryValue finds the one value of a parameter that decides the action.
 func queryValue(query, name string) (value string, found bool, err *Error) {
-	err = queryValues(query, name, cutTo, func(text string) *Error {
+	err = queryValues(query, name, SameParameter, func(text string) *Error {
 		if found {
 			return twice(name)
 		}
@@ -90,7 +90,7 @@ func queryHasPart(query, name string) bool {
 	for query != "" {
 		var raw, rawKey string
 		raw, rawKey, _, query = nextPair(query)
-		if key, err := unescapeQuery(rawKey); err != nil || hidesAs(partOf, raw, key, name) {
+		if key, err := unescapeQuery(rawKey); err != nil || hidesAs(SamePart, raw, key, name) {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func queryHasPart(query, name string) bool {
 // hides reports whether another reader of the query could find the parameter
 // name in a pair with another key: after a ";" taken as separator, or in a key
 // that it cuts to the name.
-func hides(raw, key, name string) bool { return hidesAs(cutTo, raw, key, name) }
+func hides(raw, key, name string) bool { return hidesAs(SameParameter, raw, key, name) }
 
 // hidesAs is [hides] for readers that take a key for the name as meant says.
 func hidesAs(meant func(key, name string) bool, raw, key, name string) bool {
@@ -118,22 +118,22 @@ func hidesAs(meant func(key, name string) bool, raw, key, name string) bool {
 	return false
 }
 
-// partOf reports whether some reader of a query or form would put the key, beside
+// SamePart reports whether some reader of a query or form would put the key, beside
 // others, together to the list or object name: "x[0]", "x[y]", "x.y". Of a name that
 // has brackets itself, "x[y][]", those are another's that differ in the first of them.
-func partOf(key, name string) bool {
+func SamePart(key, name string) bool {
 	key = strings.TrimLeftFunc(key, PassedOver)
 	base, own, inner := strings.Cut(strings.TrimSuffix(name, "[]"), "[")
 	if base == "" {
 		base, inner = name, false
 	}
 	if !inner {
-		return cutTo(key, base) || dotted(key, base)
+		return SameParameter(key, base) || dotted(key, base)
 	}
 	_, group, some := strings.Cut(key, "[")
 	group, _, _ = strings.Cut(group, "]")
 	own, _, _ = strings.Cut(own, "]")
-	return cutTo(key, base) && (!some || strings.EqualFold(strings.TrimSpace(group), own))
+	return SameParameter(key, base) && (!some || strings.EqualFold(strings.TrimSpace(group), own))
 }
 
 // dotted reports whether the key is something inside of the name, as the binders of
@@ -147,13 +147,13 @@ func dotted(key, name string) bool {
 		}
 		end += next + 1
 	}
-	return cutTo(key[:end-1], name)
+	return SameParameter(key[:end-1], name)
 }
 
-// cutTo reports whether some reader of a query or form would take the key for the
+// SameParameter reports whether some reader of a query or form would take the key for the
 // name: one that ignores case, one that cuts it, or PHP, to which a dot, a blank
 // and a bracket that nothing closes are "_".
-func cutTo(key, name string) bool {
+func SameParameter(key, name string) bool {
 	return !otherLetter(key, name) && cutAnyTo(key, name)
 }
 
@@ -169,7 +169,7 @@ func otherLetter(key, name string) bool {
 	return key != "" && plain(key[0]) && key[0]|0x20 != name[0]|0x20
 }
 
-// cutAnyTo is [cutTo] for a key of any first letter.
+// cutAnyTo is [SameParameter] for a key of any first letter.
 func cutAnyTo(key, name string) bool {
 	if end := strings.IndexByte(key, 0); end >= 0 {
 		key = key[:end]
@@ -186,14 +186,6 @@ func cutAnyTo(key, name string) bool {
 	}
 	return phpEqual(cut, name)
 }
-
-// SameParameter reports whether some reader of a query or form would take the key for
-// the name.
-func SameParameter(key, name string) bool { return cutTo(key, name) }
-
-// SamePart reports whether some reader of a query or form would put the key, beside
-// others, together to the list or object name.
-func SamePart(key, name string) bool { return partOf(key, name) }
 
 func plain(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 	if auth == nil {
 		auth = &runtime.Auth{}
 	}
-	m.private = append(m.privately[:0], "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", fieldOf(auth))
+	m.private = append(m.privately[:0], "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", auth.HeaderField())
 	var s seen
 	if raw {
 		var err error
@@ -62,7 +63,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		return err
 	}
 	if raw {
-		m.dropOthers(fieldOf(auth))
+		m.dropOthers(auth.HeaderField())
 		if err := b.dropFromForm(call, auth, m); err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 // keepOnlyOwn takes the service's own placeholder out of its place where the caller's own
 // credential is kept, in another one, and so nothing replaces it.
 func (b *Backend) keepOnlyOwn(call *runtime.Call, auth *runtime.Auth, m *message, s seen) error {
-	name := fieldOf(auth)
+	name := auth.HeaderField()
 	switch {
 	case !s.placeholder:
 		return nil
@@ -97,11 +98,9 @@ func (m *message) dropOthers(declared string) {
 	}
 }
 
-func fieldOf(auth *runtime.Auth) string { return auth.HeaderField() }
-
-// foldedFieldOf is [fieldOf], folded.
+// foldedFieldOf is the field that the credential goes into, folded.
 func foldedFieldOf(auth *runtime.Auth) string {
-	name := fieldOf(auth)
+	name := auth.HeaderField()
 	if name == "Authorization" { // that of most services, without a copy for each request
 		return "authorization"
 	}
@@ -191,7 +190,7 @@ func placed(action *runtime.Action, auth *runtime.Auth) (kind runtime.ChangeKind
 	case runtime.AuthBody:
 		return runtime.ChangeCredentialBody, auth.Field
 	}
-	return runtime.ChangeCredential, fieldOf(auth)
+	return runtime.ChangeCredential, auth.HeaderField()
 }
 
 // setField replaces a field under all its spellings by one value.
@@ -213,7 +212,7 @@ func setQuery(target, name, value string) string {
 
 // setPair replaces a pair of a query or form.
 func setPair(pairs, name, value string) string {
-	mine, placed := queryEscape(name)+"="+queryEscape(value), false
+	mine, placed := url.QueryEscape(name)+"="+url.QueryEscape(value), false
 	var out []string
 	for pair := range strings.SplitSeq(pairs, "&") {
 		key, _, _ := strings.Cut(pair, "=")
@@ -267,7 +266,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 		s.placeholder = s.placeholder || own
 	}
 	for _, name := range credentialFields {
-		if auth.Prefix == "" && keyOf(fieldOf(auth)) == name {
+		if auth.Prefix == "" && keyOf(auth.HeaderField()) == name {
 			continue // read above, in the same way
 		}
 		for _, value := range m.values(name) {
@@ -287,7 +286,7 @@ func callerValues(call *runtime.Call, auth *runtime.Auth, m *message) ([]string,
 	case runtime.AuthPath:
 		return pathValues(m.target, segmentOf(call.Action), auth.Prefix)
 	}
-	if name := fieldOf(auth); name != "" {
+	if name := auth.HeaderField(); name != "" {
 		return m.values(name), nil
 	}
 	return nil, nil

@@ -99,7 +99,7 @@ func (b *Backend) elsewhere(call *runtime.Call, auth *runtime.Auth, ours placeho
 // credential goes out in another field in its place: see [Backend.authenticate].
 func dropped(call *runtime.Call, auth *runtime.Auth, name string) bool {
 	return (foldedAs(name, "authorization") || foldedAs(name, "x-api-key")) &&
-		fieldOf(auth) != "" && auth.Caller != runtime.CallerKeep && auth.KeepIf == "" && call.Credential.Found()
+		auth.HeaderField() != "" && auth.Caller != runtime.CallerKeep && auth.KeepIf == "" && call.Credential.Found()
 }
 
 // spare reports whether a value is the service's own placeholder, and none of another, where the
@@ -212,8 +212,6 @@ func foreignPlaceholder(service string) error {
 		Hint: "send the placeholder only to its own service, in the field its SDK uses",
 	}
 }
-
-func queryEscape(text string) string { return url.QueryEscape(text) }
 
 // queryUnescape decodes what is a valid escape and returns anything else as it
 // is.
