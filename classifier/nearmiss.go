@@ -48,20 +48,20 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 	}
 	if w.alike {
 		again := walk{in: w.in, path: w.path, loose: true}
-		if again.elsewhere(root, w, 0) || again.near != nil && again.near.others(w.route, 0) {
+		if again.isOther(root, w, 0) {
 			return badTarget(reasonInvalidTarget, "only the case of its letters or a format at its end tells this path from that of another action: write it as the service does")
 		}
 	}
 	if w.path.slashes {
 		again := walk{in: w.in, path: w.path.parts()}
-		if again.elsewhere(root, w, 0) || again.near != nil && again.near.others(w.route, 0) {
+		if again.isOther(root, w, 0) {
 			return badTarget(reasonInvalidTarget, "with its encoded slashes decoded this path would be another action")
 		}
 	}
 	if w.path.deep { // names are decoded so, too: what is no worse passes
 		for as := range w.path.deeper() {
 			again, least := walk{in: w.in, path: *as}, w.route.route.Rank+1
-			if again.elsewhere(root, w, least) || again.near != nil && again.near.others(w.route, least) {
+			if again.isOther(root, w, least) {
 				return badTarget(reasonInvalidTarget, "with its encoded slashes decoded more than once this path would be another action")
 			}
 		}
@@ -72,12 +72,18 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 			if as.marked {
 				least = 1
 			}
-			if again.elsewhere(root, w, least) || again.near != nil && again.near.others(w.route, least) {
+			if again.isOther(root, w, least) {
 				return badTarget(reasonInvalidTarget, "up to its \";\", \"%%3F\" or \"%%23\", or without its parameters, this path would be another action")
 			}
 		}
 	}
 	return nil
+}
+
+// isOther reports whether this other reading of a request, or that with the final slash taken
+// off or put on, is another action than the first and of some rank at least.
+func (w *walk) isOther(root *node, first *walk, least int) bool {
+	return w.elsewhere(root, first, least) || w.near != nil && w.near.others(first.route, least)
 }
 
 // others reports whether one of the routes that end here is another action, of some rank at
