@@ -14,9 +14,9 @@ const (
 	chunkSize      = iota // hex digits
 	chunkExtension        // from ";" to the line's end
 	chunkSizeLF           // after the CR of a size line
-	chunkData             //
+	chunkData             // as many bytes as the size said
 	chunkDataCR           // after the data
-	chunkDataLF           //
+	chunkDataLF           // after its CR
 	chunkLine             // at the start of a trailer line
 	chunkTrailer          // in a trailer line
 	chunkTrailerLF        // after its CR

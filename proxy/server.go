@@ -331,7 +331,7 @@ type answer interface {
 	sent() int
 }
 
-// send hands a request to the pipeline, answers a refusal and logs the end.
+// send hands a request to the pipeline and logs the end. Whoever calls it answers a refusal.
 func (s *Server) send(ctx context.Context, req *runtime.Request, out answer) error {
 	err := s.o.Pipeline.Do(ctx, req, out)
 	s.logRequest(req, out, err)

@@ -7,7 +7,8 @@ import (
 )
 
 // Code is the closed list of ways a request can end other than well. Each has
-// one HTTP status ([Error.Status]) and one exit code (cmd/kimbap).
+// one HTTP status ([Error.Status]) and one exit code (cmd/kimbap), but for the few
+// reasons that have others.
 type Code string
 
 // The codes, in the order of the stages that raise them.
