@@ -127,11 +127,11 @@ func checkHosts(h *http2.Head, t *tunnel) *runtime.Error {
 	case len(h.Host) == 0 || h.Authority == "":
 		return nil // route looks at the one there is
 	}
-	one, err := classifier.CanonicalAuthority(h.Authority, defaultPorts[t.scheme])
+	one, err := classifier.CanonicalAuthority(h.Authority, runtime.DefaultPort(t.scheme))
 	if err != nil {
 		return invalidHost(":authority is not a valid host and port", h.Authority, err)
 	}
-	other, err := classifier.CanonicalAuthority(h.Host[0], defaultPorts[t.scheme])
+	other, err := classifier.CanonicalAuthority(h.Host[0], runtime.DefaultPort(t.scheme))
 	if err != nil {
 		return invalidHost("the Host field is not a valid host and port", h.Host[0], err)
 	}

@@ -133,7 +133,7 @@ func (t *Tunnel) peekHTTP(c *taken, authority string) (known bool, err error) {
 	if bad != nil {
 		return false, bad
 	}
-	host, err := classifier.CanonicalAuthority(h.host, defaultPorts["http"])
+	host, err := classifier.CanonicalAuthority(h.host, runtime.DefaultPort("http"))
 	if err != nil {
 		return false, invalidHost("the Host field is not a valid host and port", h.host, err)
 	}

@@ -138,7 +138,7 @@ func (s *Server) route(a asked, c *conn, req *runtime.Request) *runtime.Error {
 	if a.host == "" {
 		return badHead("there is no Host field")
 	}
-	port := defaultPorts[c.tunnel.scheme]
+	port := runtime.DefaultPort(c.tunnel.scheme)
 	if spells(a.host, c.tunnel.authority, port) {
 		return nil
 	}
@@ -236,14 +236,11 @@ func credentialToken(value string) string {
 		return ""
 	}
 	user, password, _ := strings.Cut(string(plain), ":")
-	if password == "" || strings.HasPrefix(user, tokenPrefix) && !strings.HasPrefix(password, tokenPrefix) {
+	if password == "" || strings.HasPrefix(user, runtime.TokenPrefix) && !strings.HasPrefix(password, runtime.TokenPrefix) {
 		return user
 	}
 	return password
 }
-
-// tokenPrefix begins every token of ours.
-const tokenPrefix = "kmb_"
 
 // raw is the client's request as the backend may send it.
 func (s *Server) raw(w http.ResponseWriter, r *http.Request, c *conn) (*runtime.Raw, *body) {

@@ -53,7 +53,7 @@ func (b bothEngines) Run() int {
 	return 0
 }
 
-const goodToken = tokenPrefix + "good"
+const goodToken = runtime.TokenPrefix + "good"
 
 // goodOrigins are those of the service in the table.
 var goodOrigins = []string{"https://api.good.test:443", "http://plain.good.test:80"}

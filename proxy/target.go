@@ -17,9 +17,6 @@ type target struct {
 	path      string // path and query as written; "*" of OPTIONS
 }
 
-// defaultPorts of the schemes that can be asked for.
-var defaultPorts = map[string]string{"http": "80", "https": "443"}
-
 // splitTarget takes the raw target of a request apart. It accepts the four
 // forms where they belong and makes authorities canonical.
 func splitTarget(method, raw string) (target, error) {
@@ -43,7 +40,7 @@ func splitTarget(method, raw string) (target, error) {
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
-	port := defaultPorts[scheme]
+	port := runtime.DefaultPort(scheme)
 	if !ok || port == "" {
 		return target{}, ambiguous(runtime.ReasonInvalidTarget, "the target is neither a path nor an http or https URL")
 	}
@@ -77,7 +74,7 @@ func checkRouting(h head) *runtime.Error {
 	if h.host == "" || t.authority == "" {
 		return nil
 	}
-	port := defaultPorts[t.scheme]
+	port := runtime.DefaultPort(t.scheme)
 	if port == "" { // CONNECT: a Host without a port means that of the target
 		port = t.authority[strings.LastIndexByte(t.authority, ':')+1:]
 	}

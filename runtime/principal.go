@@ -74,6 +74,9 @@ type Peer struct {
 	Unasked bool // the kernel could not be asked, as without a descriptor: whose it is nobody knows
 }
 
+// TokenPrefix begins every token of kimbap.
+const TokenPrefix = "kmb_"
+
 // Caller is how a request shows who it is: by token, by peer, or not at all.
 type Caller struct {
 	Token        Secret // empty: none shown

@@ -15,10 +15,9 @@ import (
 // scanner of repositories can be sure of what it found. All characters may stand
 // in a URL's userinfo as they are.
 const (
-	prefix       = "kmb_"
 	valueLength  = 43
 	checkLength  = 6
-	tokenLength  = len(prefix) + valueLength + checkLength
+	tokenLength  = len(runtime.TokenPrefix) + valueLength + checkLength
 	base62Digits = 62
 )
 
@@ -27,21 +26,18 @@ func newToken() runtime.Secret {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails since Go 1.24
 	value := base62(new(big.Int).SetBytes(random[:]), valueLength)
-	return runtime.NewSecret(prefix + value + checksum(value))
+	return runtime.NewSecret(runtime.TokenPrefix + value + checksum(value))
 }
 
 // wellFormed reports whether text can be a token at all.
 func wellFormed(text string) bool {
-	if len(text) != tokenLength || !strings.HasPrefix(text, prefix) {
-		return false
-	}
-	value, check := text[len(prefix):len(prefix)+valueLength], text[len(prefix)+valueLength:]
-	return checksum(value) == check
+	rest, ours := strings.CutPrefix(text, runtime.TokenPrefix)
+	return ours && len(text) == tokenLength && checksum(rest[:valueLength]) == rest[valueLength:]
 }
 
 // IsToken reports whether a text begins as every token does, and no id of one. It need not
 // be a good one: whoever mistypes a token does not want it repeated either.
-func IsToken(text string) bool { return strings.HasPrefix(text, prefix) }
+func IsToken(text string) bool { return strings.HasPrefix(text, runtime.TokenPrefix) }
 
 // leastHidden is how much behind the prefix is hidden, in bytes: one that lost a few
 // characters on the way gives the rest away.
@@ -52,12 +48,12 @@ const leastHidden = 16
 func WithoutTokens(text string) string {
 	var out strings.Builder
 	for {
-		before, after, found := strings.Cut(text, prefix)
+		before, after, found := strings.Cut(text, runtime.TokenPrefix)
 		out.WriteString(before)
 		if !found {
 			return out.String()
 		}
-		out.WriteString(prefix)
+		out.WriteString(runtime.TokenPrefix)
 		rest := strings.TrimLeftFunc(after, func(r rune) bool {
 			return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 		})

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // plain overwrites in s the credentials that were handed out, the words that the
@@ -93,7 +95,7 @@ const minToken = 16
 // places where nobody declared them.
 func tokenForms() [22]string {
 	return [...]string{
-		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "kmb_",
+		"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", runtime.TokenPrefix,
 		"sk-", "sk_live_", "sk_test_", "rk_live_", "xoxb-", "xoxp-", "xoxa-", "xoxs-",
 		"AKIA", "ASIA", "AIza", "ya29.", "npm_", "eyJ",
 	}
