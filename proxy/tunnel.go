@@ -124,8 +124,7 @@ func (t *Tunnel) Execute(ctx context.Context, call *runtime.Call, out runtime.Re
 
 // open dials, says 200 and takes the client's connection.
 func (t *Tunnel) open(ctx context.Context, call *runtime.Call, o *responder) (*dialled, error) {
-	authority, caller := call.Request.Target.Authority, call.Request.Caller
-	trusted := caller.Token.Empty() && !caller.RequireToken && caller.Peer.Owner
+	authority, trusted := call.Request.Target.Authority, call.Request.Caller.IsOwner()
 	upstream, address, private, err := t.o.Dialer.Dial(ctx, authority, trusted, false)
 	if err != nil {
 		return nil, dialError(ctx, authority, err)

@@ -86,6 +86,11 @@ type Caller struct {
 	Via          *Via   // a kimbap elsewhere that forwards for its programs; nil: nobody does
 }
 
+// IsOwner reports whether the caller is let in as the owner: by the uid alone, where no token is
+// shown and none is demanded. Whoever shows a token is what the token says and no more, also
+// from a process of the owner.
+func (c *Caller) IsOwner() bool { return c.Token.Empty() && c.Peer.Owner && !c.RequireToken }
+
 // Via is what a kimbap elsewhere, which has identified itself, says of the program
 // that it forwards for. It allows nothing that the token does not.
 type Via struct {

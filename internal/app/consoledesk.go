@@ -20,7 +20,7 @@ var _ console.Desk = consoleDesk{}
 
 // Enter implements [console.Desk]. Who shows no token is the owner, whom a link signed in.
 func (d consoleDesk) Enter(ctx context.Context, caller runtime.Caller) (runtime.Principal, error) {
-	if caller.Token.Empty() && caller.Peer.Owner && !caller.RequireToken {
+	if caller.IsOwner() {
 		return d.a.Operator(), nil
 	}
 	who, err := d.a.identity.Identify(ctx, caller)

@@ -258,9 +258,8 @@ func (b *Backend) compose(call *runtime.Call, result *runtime.Result) (*message,
 
 // trustOf is what the egress guard may know of the call.
 func trustOf(call *runtime.Call, authority string) trust {
-	c := &call.Request.Caller
 	return trust{
-		trusted:  c.Token.Empty() && c.Peer.Owner && !c.RequireToken,
+		trusted:  call.Request.Caller.IsOwner(),
 		loopback: names(call.Action.HTTP, authority) && isLoopback(authority),
 	}
 }
