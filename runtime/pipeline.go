@@ -199,7 +199,7 @@ func (p *Pipeline) resolve(call *Call, rec *Record) error {
 // decide asks scopes and policy, and where the answer depends on the body, reads
 // it and asks again. A body that cannot be read, or parsed, is an error.
 func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
-	v := p.judge(call)
+	v := p.strictest(call)
 	if !v.NeedBody || call.Request.Read == nil {
 		return v, nil
 	}
@@ -211,7 +211,7 @@ func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
 	if err := p.resolve(call, rec); err != nil {
 		return v, at(StageResolve, err)
 	}
-	return p.judge(call), nil
+	return p.strictest(call), nil
 }
 
 // limit takes the request from the buckets of the verdict.
@@ -222,9 +222,8 @@ func (p *Pipeline) limit(ctx context.Context, limits []Limit) error {
 	return p.o.Limits.Take(ctx, limits, p.o.Clock())
 }
 
-// judge asks the principal's scopes, then policy, about the call and whatever a server
-// could take it for.
-func (p *Pipeline) judge(call *Call) Verdict {
+// strictest is the verdict on the call and on whatever a server could take it for.
+func (p *Pipeline) strictest(call *Call) Verdict {
 	v := p.verdict(call.Principal, call.Request, call.Action, call.Args)
 	if len(call.Others) == 0 {
 		return v
@@ -232,6 +231,7 @@ func (p *Pipeline) judge(call *Call) Verdict {
 	return Strictest(v, call.Others, func(r Reading) Verdict { return p.verdict(call.Principal, r.Request, r.Action, r.Args) })
 }
 
+// verdict asks the principal's scopes, then policy, about one reading of a request.
 func (p *Pipeline) verdict(who *Principal, req *Request, action *Action, args Args) Verdict {
 	if v := who.Beyond(action.Ref); v != nil {
 		return *v
@@ -255,7 +255,7 @@ func (p *Pipeline) Judge(who *Principal, req *Request) (effect Effect) {
 	if err != nil {
 		return EffectDeny
 	}
-	return p.judge(&Call{Request: req, Principal: who, Action: found.Action, Args: found.Args, Others: found.Others}).Effect
+	return p.strictest(&Call{Request: req, Principal: who, Action: found.Action, Args: found.Args, Others: found.Others}).Effect
 }
 
 // finish closes a consumed ticket, in a context that a caller who has gone

@@ -75,7 +75,7 @@ func (p *Pipeline) again(ctx context.Context, call *Call, rec *Record) error {
 	if err := p.unchanged(call); err != nil {
 		return err
 	}
-	v := p.judge(call)
+	v := p.strictest(call)
 	approved := rec.Verdict.Effect == EffectAsk && v.Effect == EffectAsk && v.Terms.like(rec.Verdict.Terms)
 	if v.Effect != EffectAllow && !approved {
 		return &Error{
