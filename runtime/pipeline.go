@@ -114,16 +114,9 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if err = p.credential(ctx, call, rec); err != nil {
 		return at(StageCredential, err)
 	}
-	backend := p.o.Backends[rec.Action.Backend]
-	if backend == nil {
-		return &Error{Code: CodeInternal, Stage: StageExecute, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
-	}
-	call.Again = func(ctx context.Context) error { return p.again(ctx, call, rec) }
-	sent := req.Sent
-	reached, req.Sent = StageExecute, true
-	rec.Result, err = backend.Execute(ctx, call, out)
-	reached, req.Sent = "", sent || err == nil || !rec.Result.Unsent
-	req.Repeated = req.Repeated || rec.Result.Repeated
+	reached = StageExecute
+	err = p.execute(ctx, call, rec, out)
+	reached = ""
 	return at(StageExecute, err)
 }
 
@@ -136,6 +129,22 @@ func (p *Pipeline) credential(ctx context.Context, call *Call, rec *Record) erro
 	}
 	call.Credential, rec.Version = c, c.Version
 	return OfService(err, rec.Principal.Tenant, rec.Action.Service)
+}
+
+// execute has the backend do the call. Where that ends in a panic, the request may have been sent.
+func (p *Pipeline) execute(ctx context.Context, call *Call, rec *Record, out Responder) (err error) {
+	backend := p.o.Backends[rec.Action.Backend]
+	if backend == nil {
+		return &Error{Code: CodeInternal, Msg: fmt.Sprintf("no backend %q", rec.Action.Backend), Err: ErrNotSent}
+	}
+	call.Again = func(ctx context.Context) error { return p.again(ctx, call, rec) }
+	req := call.Request
+	sent := req.Sent
+	req.Sent = true
+	rec.Result, err = backend.Execute(ctx, call, out)
+	req.Sent = sent || err == nil || !rec.Result.Unsent
+	req.Repeated = req.Repeated || rec.Result.Repeated
+	return err
 }
 
 // begin opens the record of a request.
