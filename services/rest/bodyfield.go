@@ -114,30 +114,28 @@ func (b *Backend) dropFromForm(call *runtime.Call, auth *runtime.Auth, m *messag
 	return nil
 }
 
-// setBodyField puts the credential into a field of the body and leaves the
-// other bytes as they are.
-func setBodyField(call *runtime.Call, m *message, field, secret string) error {
-	kind := mediaOf(m)
-	if call.Request == nil || call.Request.Raw == nil { // built here
-		if isMultipart(m.header) {
-			whole, err := request.WithPart(m.header.Get("Content-Type"), m.whole, field, secret)
-			if err == nil {
-				m.setBody(whole)
-			}
-			return err
+// writeBody puts the secret into a field of the body and leaves the other bytes as
+// they are.
+func (m *message) writeBody(action *runtime.Action, secret string, built bool) error {
+	kind, field := mediaOf(m), action.Auth.Field
+	if built && isMultipart(m.header) {
+		whole, err := request.WithPart(m.header.Get("Content-Type"), m.whole, field, secret)
+		if err == nil {
+			m.setBody(whole)
 		}
+		return err
 	}
 	if m.whole == nil {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
-			Msg:  fmt.Sprintf("%s takes its credential in the body, and this request has none", call.Action.Service),
+			Msg:  fmt.Sprintf("%s takes its credential in the body, and this request has none", action.Service),
 			Hint: "send it with a body where the service takes one; what needs no key belongs to a service with auth: {type: none}",
 		}
 	}
 	if kind == mediaOther {
 		return &runtime.Error{
 			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia,
-			Msg:  fmt.Sprintf("%s takes its credential in the body, and this body is neither JSON nor a form", call.Action.Service),
+			Msg:  fmt.Sprintf("%s takes its credential in the body, and this body is neither JSON nor a form", action.Service),
 			Hint: "send application/json or application/x-www-form-urlencoded, not compressed",
 		}
 	}

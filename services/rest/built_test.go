@@ -38,6 +38,10 @@ func TestBuiltRequestsAreSent(t *testing.T) {
 	if preview, err = r.backend.Preview(c.Action, c.Built); err != nil || !strings.HasSuffix(preview.URL, "/make?key=[secret]") {
 		t.Errorf("preview: %v\n%v", err, preview)
 	}
+	c.Action.Auth = &runtime.Auth{Type: "elsewhere"}
+	if preview, err = r.backend.Preview(c.Action, c.Built); runtime.CodeOf(err) != runtime.CodeInternal {
+		t.Errorf("a preview of what cannot be sent: %v\n%v", err, preview)
+	}
 }
 
 // What was not built before it was judged is not sent, and what was built stays as it is:

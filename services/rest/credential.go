@@ -138,28 +138,15 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 		return err
 	}
 	secret, basic := call.Credential.Value.Reveal(), ""
-	switch auth.Type {
-	case runtime.AuthBearer, runtime.AuthOAuth2:
-		m.setField("Authorization", "Bearer "+secret)
-	case runtime.AuthBasic:
+	if auth.Type == runtime.AuthBasic {
 		user := auth.Username
 		if user == "" {
 			user = call.Credential.Username.Reveal()
 		}
 		basic = base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))
-		m.setField("Authorization", "Basic "+basic)
-	case runtime.AuthHeader:
-		m.setField(auth.Header, auth.Prefix+secret)
-	case runtime.AuthQuery:
-		m.target = setQuery(m.target, auth.Query, secret)
-	case runtime.AuthPath:
-		m.target = setSegment(m.target, segmentOf(call.Action), auth.Prefix+secret)
-	case runtime.AuthBody:
-		if err := setBodyField(call, m, auth.Field, secret); err != nil {
-			return err
-		}
-	default:
-		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
+	}
+	if err := m.write(call.Action, secret, basic, call.Request.Raw == nil); err != nil {
+		return err
 	}
 	m.declare(placed(call.Action, auth))
 	user := call.Credential.Username.Reveal()
@@ -169,6 +156,29 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 	m.scrub = b.matchers.Of(secret, basic, user, revealed(call.Credential.Beside)...)
 	result.Unscanned = m.scrub == nil
 	m.used = runtime.CredentialStored
+	return nil
+}
+
+// write puts the secret where the service of the action takes it; basic is what stands for it and
+// the user's name (RFC 7617). Built says that the message was made here, and not by a caller.
+func (m *message) write(action *runtime.Action, secret, basic string, built bool) error {
+	auth := action.Auth
+	switch auth.Type {
+	case runtime.AuthBearer, runtime.AuthOAuth2:
+		m.setField("Authorization", "Bearer "+secret)
+	case runtime.AuthBasic:
+		m.setField("Authorization", "Basic "+basic)
+	case runtime.AuthHeader:
+		m.setField(auth.Header, auth.Prefix+secret)
+	case runtime.AuthQuery:
+		m.target = setQuery(m.target, auth.Query, secret)
+	case runtime.AuthPath:
+		m.target = setSegment(m.target, segmentOf(action), auth.Prefix+secret)
+	case runtime.AuthBody:
+		return m.writeBody(action, secret, built)
+	default:
+		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
@@ -44,28 +45,17 @@ func (b *Backend) Preview(action *runtime.Action, r *runtime.Built) (*Preview, e
 // mask puts "[secret]" where the credential would stand.
 func mask(action *runtime.Action, m *message) error {
 	auth := action.Auth
-	if auth == nil {
+	if auth == nil || auth.Type == runtime.AuthNone || auth.Type == "" {
 		return nil
 	}
-	switch auth.Type {
-	case runtime.AuthBearer, runtime.AuthOAuth2:
-		m.setField("Authorization", "Bearer "+masked)
-	case runtime.AuthBasic:
-		m.setField("Authorization", "Basic "+masked)
-	case runtime.AuthHeader:
-		m.setField(auth.Header, auth.Prefix+masked)
-	case runtime.AuthQuery:
-		m.target = strings.Replace(setQuery(m.target, auth.Query, marker), marker, masked, 1)
-	case runtime.AuthPath:
-		m.target = strings.Replace(setSegment(m.target, segmentOf(action), auth.Prefix+marker), marker, masked, 1)
-	case runtime.AuthBody:
-		return setBodyField(&runtime.Call{Action: action}, m, auth.Field, masked)
+	if err := m.write(action, masked, masked, true); err != nil {
+		return err
+	}
+	if auth.Type == runtime.AuthQuery || auth.Type == runtime.AuthPath {
+		m.target = strings.Replace(m.target, url.QueryEscape(masked), masked, 1) // as a person reads it
 	}
 	return nil
 }
-
-// marker survives query escaping, masked would not.
-const marker = "kimbap-secret-goes-here"
 
 // String writes the request as its lines on the wire would be.
 func (p *Preview) String() string {
