@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/kimbap-run/kimbap/classifier"
@@ -40,7 +39,7 @@ func (s *Server) recogniseWhole(ctx context.Context, req *runtime.Request, owner
 	in := classifier.Input{Scheme: t.Scheme, Authority: t.Authority, Method: t.Method, Target: t.Path, Header: req.Raw.Header}
 	match, err := s.matchBody(ctx, req, owner, in)
 	if err != nil {
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	if match.Action == "" { // a reload took it away meanwhile
 		return recognised.None(t.Authority, t.Path)
@@ -73,14 +72,10 @@ func (s *Server) matchBody(ctx context.Context, req *runtime.Request, owner stri
 func (s *Server) wholeBody(req *runtime.Request) ([]byte, *runtime.Error) {
 	text, err := req.Raw.Buffer(s.o.Limits.BodyBytes)
 	if errors.Is(err, runtime.ErrBodyTooLarge) {
-		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageSurface,
-			Msg:  fmt.Sprintf("this request can only be judged by its body, which is over %d bytes", s.o.Limits.BodyBytes),
-			Hint: "send a smaller body",
-		}
+		return nil, recognised.TooLarge(s.o.Limits.BodyBytes)
 	}
 	if err != nil {
-		return nil, classified(err)
+		return nil, recognised.Refusal(err)
 	}
 	return text, nil
 }
@@ -98,17 +93,7 @@ func hasParameters(req *runtime.Request) bool {
 // parseBody reads the body whole, parses it and gives it to use, where there
 // is room for that.
 func (s *Server) parseBody(ctx context.Context, req *runtime.Request, owner string, use func(*classifier.Body) error) *runtime.Error {
-	header := req.Raw.Header
-	return s.unpacked(ctx, req, owner, func(text []byte) error {
-		body, err := classifier.ParseBody(header.Get("Content-Type"), "", text)
-		if err == nil {
-			err = use(body)
-		}
-		if err == nil {
-			req.Document, req.Parsed = body.Value(), true
-		}
-		return err
-	})
+	return s.unpacked(ctx, req, owner, func(text []byte) error { return recognised.Parse(req, text, use) })
 }
 
 // unpacked reads the body whole and gives use what it says, where there is room for that.
@@ -119,10 +104,8 @@ func (s *Server) unpacked(ctx context.Context, req *runtime.Request, owner strin
 	}
 	var err error
 	header := req.Raw.Header
-	for _, name := range []string{"Content-Type", "Content-Encoding"} {
-		if len(header[name]) > 1 {
-			return ambiguous("", "the field "+name+" is there more than once")
-		}
+	if refused := recognised.CheckFields(header); refused != nil {
+		return refused
 	}
 	full := s.admission.parse(ctx, owner, s.unpackedLength(header, text), func() {
 		if text, err = classifier.Unpack(header, text, s.o.Limits.BodyBytes); err == nil {
@@ -133,7 +116,7 @@ func (s *Server) unpacked(ctx context.Context, req *runtime.Request, owner strin
 	case full != nil:
 		return full
 	case err != nil:
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	return nil
 }

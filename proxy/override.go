@@ -12,6 +12,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/recognised"
 )
 
 // checkOverride looks for another method in a POST whose body nothing else asked for,
@@ -35,7 +36,7 @@ func (s *Server) checkOverride(ctx context.Context, req *runtime.Request, owner 
 		return nil
 	}
 	if _, err := s.o.Identity.Identify(ctx, req.Caller); err != nil {
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	if !form && len(words) > 0 && classifier.Unpackable(req.Raw.Header) {
 		return s.unpacked(ctx, req, owner, func(text []byte) error { // which is read whole for that
@@ -69,11 +70,11 @@ func (s *Server) checkPacked(req *runtime.Request, words []string, soon bool) *r
 	if soon {
 		front, err := req.Raw.Front(frontBytes)
 		if err != nil {
-			return classified(err)
+			return recognised.Refusal(err)
 		}
 		if _, whole := req.Raw.Buffered(); whole {
 			if _, err := io.Copy(io.Discard, looked(bytes.NewReader(front))); err != nil {
-				return classified(err)
+				return recognised.Refusal(err)
 			}
 			return nil
 		}
@@ -90,7 +91,7 @@ func (b packedBody) Read(p []byte) (int, error) {
 	n, err := b.PackedBody.Read(p)
 	var bad *classifier.Error
 	if errors.As(err, &bad) {
-		err = classified(bad)
+		err = recognised.Refusal(bad)
 	}
 	return n, err
 }
@@ -146,15 +147,15 @@ func (s *Server) checkFront(req *runtime.Request, words []string) *runtime.Error
 	}
 	front, err := req.Raw.Front(most)
 	if err != nil {
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	watch := watchOf(req, words)
 	if err := watch.Look(front); err != nil {
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	if _, whole := req.Raw.Buffered(); whole {
 		if err := watch.End(); err != nil {
-			return classified(err)
+			return recognised.Refusal(err)
 		}
 		return nil
 	}
@@ -204,7 +205,7 @@ func (b *passingBody) Read(p []byte) (int, error) {
 		bad = b.watch.End()
 	}
 	if bad != nil {
-		b.failed = classified(bad)
+		b.failed = recognised.Refusal(bad)
 		return 0, b.failed
 	}
 	return n, err

@@ -187,7 +187,7 @@ func (s *Server) recognise(ctx context.Context, req *runtime.Request, owner stri
 		match, err = s.matchBody(ctx, req, owner, in)
 	}
 	if err != nil {
-		return classified(err)
+		return recognised.Refusal(err)
 	}
 	if match.Action == "" {
 		return recognised.None(t.Authority, t.Path)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -145,20 +144,4 @@ func invalidHost(msg, authority string, cause error) *runtime.Error {
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidHost, Stage: runtime.StageSurface,
 		Msg: msg, Hint: "write host:port with a plain host name or address and a decimal port", Err: cause,
 	}
-}
-
-// classified turns an error of the classifier into one that crosses stages.
-func classified(err error) *runtime.Error {
-	var c *classifier.Error
-	if !errors.As(err, &c) {
-		return runtime.AsError(err)
-	}
-	e := &runtime.Error{
-		Code: runtime.Code(c.Code), Reason: runtime.Reason(c.Reason), Stage: runtime.StageSurface, Msg: c.Msg, Err: err,
-		Hint: "send it in one unambiguous form; kimbap does not repair requests",
-	}
-	if e.Code != runtime.CodeAmbiguousTarget {
-		e.Code = runtime.CodeInvalidInput
-	}
-	return e
 }

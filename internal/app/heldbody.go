@@ -19,28 +19,34 @@ func (a *App) readable(req *runtime.Request) {
 	req.Read = func() error {
 		text, err := req.Raw.Buffer(services.JudgedBody)
 		if errors.Is(err, runtime.ErrBodyTooLarge) {
-			return &runtime.Error{
-				Code: runtime.CodeInvalidInput, Reason: runtime.ReasonBodyTooLarge,
-				Msg: "this request can only be judged by its body, which is over 1 MiB", Hint: "send a smaller body",
-			}
+			return recognised.TooLarge(services.JudgedBody)
+		}
+		if err == nil {
+			err = a.parseHeld(req, text)
 		}
 		if err != nil {
-			return err
+			return recognised.Refusal(err)
 		}
-		header := req.Raw.Header
-		var body *classifier.Body
-		if text, err = classifier.Unpack(header, text, services.JudgedBody); err == nil {
-			body, err = classifier.ParseBody(header.Get("Content-Type"), "", text)
-		}
-		if err == nil && !req.Action.Foreign() {
-			err = a.recogniseHeld(req, body)
-		}
-		if err != nil {
-			return classified(err)
-		}
-		req.Document, req.Parsed = body.Value(), true
 		return nil
 	}
+}
+
+// parseHeld reads what policy may look at from the body.
+func (a *App) parseHeld(req *runtime.Request, text []byte) error {
+	header := req.Raw.Header
+	if refused := recognised.CheckFields(header); refused != nil {
+		return refused
+	}
+	text, err := classifier.Unpack(header, text, services.JudgedBody)
+	if err != nil {
+		return err
+	}
+	return recognised.Parse(req, text, func(body *classifier.Body) error {
+		if req.Action.Foreign() {
+			return nil
+		}
+		return a.recogniseHeld(req, body)
+	})
 }
 
 // recogniseHeld reads the arguments from the request again, with its body. It
@@ -61,13 +67,4 @@ func (a *App) recogniseHeld(req *runtime.Request, body *classifier.Body) error {
 	}
 	recognised.As(req, match)
 	return nil
-}
-
-// classified makes a refusal of what the classifier found wrong.
-func classified(err error) error {
-	var e *classifier.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	return &runtime.Error{Code: runtime.Code(e.Code), Reason: runtime.Reason(e.Reason), Msg: e.Msg}
 }
