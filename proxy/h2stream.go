@@ -148,7 +148,7 @@ func rawStream(a *streamed) *runtime.Raw {
 	if expect := raw.Header["Expect"]; len(expect) > 0 {
 		a.waits.Store(true)
 	}
-	announced := splitList(raw.Header["Trailer"])
+	announced := http1.List(raw.Header["Trailer"])
 	raw.Changed = endToEnd(raw.Header)
 	if h.Ended || h.Length == 0 {
 		raw.ContentLength = 0

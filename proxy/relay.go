@@ -316,7 +316,7 @@ func (r *relay) raw(h head, header http.Header, order []string, a *relayed) (*ru
 	}
 	var trailers []string
 	if h.chunked {
-		trailers = splitList(header["Trailer"])
+		trailers = http1.List(header["Trailer"])
 	}
 	waits := h.minor == 1 && hasWord(foldList(header["Expect"]), "100-continue")
 	raw.Header, raw.Changed = header, endToEnd(header)

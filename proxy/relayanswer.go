@@ -318,7 +318,7 @@ var _ http.ResponseWriter = (*page)(nil)
 // keepAnswer drops from an answer what is for one connection only.
 func keepAnswer(h http.Header) {
 	if named := h["Connection"]; len(named) > 0 {
-		for _, name := range splitList(named) {
+		for _, name := range http1.List(named) {
 			h.Del(name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kimbap-run/kimbap/classifier"
+	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/recognised"
 )
@@ -264,7 +265,7 @@ func (s *Server) raw(w http.ResponseWriter, r *http.Request, c *conn) (*runtime.
 // which. Of the hop-by-hop ones an upgrade stays, but not to h2c: what follows
 // it could not be judged; and of TE only "trailers".
 func endToEnd(h http.Header) (changed []runtime.Change) {
-	named := splitList(h["Connection"])
+	named := http1.List(h["Connection"])
 	te, asked := h["Te"], h["Upgrade"]
 	for name := range h {
 		kind := removal(name, named)
@@ -273,10 +274,10 @@ func endToEnd(h http.Header) (changed []runtime.Change) {
 			delete(h, name)
 		}
 	}
-	if len(te) > 0 && slices.Contains(splitList(te), "trailers") {
+	if len(te) > 0 && names(http1.List(te), "trailers") {
 		h["Te"] = []string{"trailers"}
 	}
-	if len(asked) == 1 && names(named, "upgrade") && !names(splitList(asked), "h2c") {
+	if len(asked) == 1 && names(named, "upgrade") && !names(http1.List(asked), "h2c") {
 		h["Connection"], h["Upgrade"] = []string{"Upgrade"}, slices.Clone(asked)
 	}
 	return changed

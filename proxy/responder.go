@@ -96,7 +96,7 @@ func (o *responder) Start(status int, header http.Header) error {
 	}
 	h := o.w.Header()
 	clear(h)
-	o.announced = splitList(header["Trailer"])
+	o.announced = http1.List(header["Trailer"])
 	copyFields(h, header)
 	for _, name := range [...]string{"Date", "Content-Type"} { // net/http would add them
 		if _, sent := header[name]; !sent {
@@ -317,23 +317,10 @@ var hopFields = [...]string{
 
 // copyFields copies what is end to end, field by field and value by value.
 func copyFields(dst, src http.Header) {
-	named := splitList(src["Connection"])
+	named := http1.List(src["Connection"])
 	for name, values := range src {
 		if !slices.Contains(hopFields[:], name) && !names(named, name) {
 			dst[name] = values
 		}
 	}
-}
-
-// splitList reads comma lists (RFC 9110 section 5.6.1).
-func splitList(values []string) []string {
-	var items []string
-	for _, value := range values {
-		for item := range strings.SplitSeq(value, ",") {
-			if item = strings.Trim(item, " \t"); item != "" {
-				items = append(items, item)
-			}
-		}
-	}
-	return items
 }

@@ -8,6 +8,19 @@ import (
 	"strings"
 )
 
+// List reads comma lists (RFC 9110 section 5.6.1).
+func List(values []string) []string {
+	var items []string
+	for _, value := range values {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.Trim(item, " \t"); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
 // AppendField appends one field line.
 func AppendField(dst []byte, name, value string) []byte {
 	dst = append(append(dst, name...), ": "...)

@@ -309,13 +309,9 @@ func trailerAllowed(name string, private []string) bool {
 
 // tokens reads a comma list of names, folded (RFC 9110 section 5.6.1).
 func tokens(list []string) []string {
-	var out []string
-	for _, value := range list {
-		for item := range strings.SplitSeq(value, ",") {
-			if item = strings.Trim(item, " \t"); item != "" {
-				out = append(out, fold(item))
-			}
-		}
+	out := http1.List(list)
+	for i, item := range out {
+		out[i] = fold(item)
 	}
 	return out
 }
