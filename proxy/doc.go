@@ -16,7 +16,18 @@
 // dialer; the rest backend makes all other connections.
 //
 // goproxy only dispatches CONNECT and requests to the proxy itself. Its forwarder, its
-// interception loop, its certificate and its environment are not used.
+// interception loop, its certificate and its environment are not used. A CONNECT takes this way:
+//
+//	relay.next          reads the head
+//	relay.asksTunnel    makes it a request of net/http
+//	relay.connect       serves that with an opening, which holds the connection
+//	Server.ServeHTTP    wraps the opening in a takeover, for goproxy
+//	goproxy             hijacks the takeover, and gets an untaken, which holds only the opening
+//	Server.newFront     has the hook that unwraps it
+//	Server.connect      refuses, or goes on with pass or intercept
+//	Server.pass         sends one to a foreign host through the pipeline, to a [Tunnel]
+//	Server.intercept    hijacks the opening, says 200, and has what is inside served: HTTP/1.1 by
+//	                    the relay that began, as its new connection
 //
 // Start reading at [Server.ServeHTTP], then passage.enter, which every request passes;
 // relay.go and h2stream.go are what is inside a tunnel.
