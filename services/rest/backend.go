@@ -1,21 +1,3 @@
-// Package rest is the backend of HTTP actions: it sends a request upstream with the stored
-// credential added and returns the response as it arrives.
-//
-// A caller's own request goes out as it was written: method, target byte for byte, field
-// values and their number, body and trailers as a stream. Removed are the hop-by-hop fields
-// and the caller's credential for kimbap; the stored credential replaces the caller's own
-// value. A request without a caller's form is the one that was built for the
-// action and judged ([runtime.Built]). No field is added that nobody asked for.
-//
-// It refuses to send a credential to an authority it was not stored for, over cleartext, or
-// with a placeholder anywhere in the head but in its own place.
-//
-// It follows no redirect, uses no proxy of the environment and changes no encoding. It
-// repeats nothing that may have had its effect, except a built request whose service says
-// that it may (retry.go). The response holds the credential in no form that package scrub,
-// below, looks for. Package witness checks all this.
-//
-// Start reading at [Backend.Execute].
 package rest
 
 import (

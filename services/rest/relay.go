@@ -35,11 +35,12 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 	s := spot{origin{trustOf(x.call, x.message.authority), x.message.authority}, x.message.scheme}
 	const tries = 3
 	for try := 1; ; try++ {
-		w, err := x.wire(ctx, s, try == 1)
+		w, h2, err := x.wire(ctx, s, try == 1)
 		if err != nil {
 			return true, x.failure(ctx, ctx, err)
 		}
 		if w == nil {
+			x.way = h2
 			return false, nil
 		}
 		x.reached = true
@@ -58,44 +59,43 @@ func (x *exchange) relay(ctx context.Context) (carried bool, err error) {
 	}
 }
 
-// wire returns a wire that was kept, if one may be, or dials one. It returns nil
-// when the way of a caller of HTTP/2, in x.way, is over HTTP/2. A message of our own
-// goes over a kept wire of HTTP/1.1 also where there is HTTP/2, which costs more.
-func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, error) {
+// wire returns a wire that was kept, if one may be, or dials one; for a caller of HTTP/2 it
+// may return the way to a peer instead. A message of our own goes over a kept wire of
+// HTTP/1.1 also where there is HTTP/2, which costs more.
+func (x *exchange) wire(ctx context.Context, s spot, kept bool) (*wire, way, error) {
 	const dials = 4
 	secure, mirror := s.scheme == "https", x.message.mirror
 	for range dials {
 		if w := x.kept(s, kept); w != nil {
-			return w, nil
+			return w, way{}, nil
 		}
 		switch {
 		case secure && mirror && !x.lines.pool.takesH1(s.origin):
 			w, err := x.lines.pool.first(ctx, s.origin)
 			if w != nil || err != nil {
-				return w, err
+				return w, way{}, err
 			}
 			continue // another caller has it, and what the origin speaks is known
 		case secure && !mirror:
 			found, err := x.lines.pool.find(ctx, s.origin, x.message.grpc())
 			if err != nil || found.peer != nil {
-				x.way = found
-				return nil, err
+				return nil, found, err
 			}
 			if found.fresh != nil {
-				return x.lines.newWire(found.fresh, s), nil
+				return x.lines.newWire(found.fresh, s), way{}, nil
 			}
 			if kept {
 				if w := x.lines.racks.take(s); w != nil {
-					return w, nil
+					return w, way{}, nil
 				}
 			}
 		}
 		w, err := x.lines.dialWire(ctx, s, mirror)
 		if !errors.Is(err, errSpeaksH2) {
-			return w, err
+			return w, way{}, err
 		}
 	}
-	return nil, errors.New("the upstream changes its protocol with every connection")
+	return nil, way{}, errors.New("the upstream changes its protocol with every connection")
 }
 
 // kept returns a wire of the racks, nil when there is none or none may be used.
