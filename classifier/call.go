@@ -27,7 +27,7 @@ type call struct {
 }
 
 // choose finds the route of one pattern that the request meets.
-func (w *walk) choose(l *leaf, tail, some bool) outcome {
+func (w *walk) choose(l *leaf, at end) outcome {
 	if l == nil {
 		return nothing
 	}
@@ -45,33 +45,33 @@ func (w *walk) choose(l *leaf, tail, some bool) outcome {
 		}
 	}
 	if len(calls) == 0 {
-		c, o := w.first(l, nil, readable, some)
-		return w.keep(l, c, o, tail, some)
+		c, o := w.first(l, nil, readable, at)
+		return w.keep(l, c, o, at)
 	}
-	c, o := w.worst(l, calls, some)
-	return w.keep(l, c, o, tail, some)
+	c, o := w.worst(l, calls, at)
+	return w.keep(l, c, o, at)
 }
 
-func (w *walk) keep(l *leaf, c *compiled, o outcome, tail, some bool) outcome {
+func (w *walk) keep(l *leaf, c *compiled, o outcome, at end) outcome {
 	if o != found && o != needBody {
 		return o
 	}
 	rank := c.route.Rank
 	if o == needBody && w.looser {
-		rank = w.most(l, some)
+		rank = w.most(l, at)
 	}
-	if w.looser && (tail && rank <= w.above || !c.telling()) {
+	if w.looser && (at != here && rank <= w.above || !c.telling()) {
 		return nothing
 	}
-	w.route, w.rank, w.tail = c, rank, tail
+	w.route, w.rank, w.tail = c, rank, at != here
 	return o
 }
 
 // most is the highest rank of the routes that a request may meet whose body is not read.
-func (w *walk) most(l *leaf, some bool) int {
+func (w *walk) most(l *leaf, at end) int {
 	most := 0
 	for _, c := range l.routes {
-		if w.barred(c, some) {
+		if w.barred(c, at) {
 			continue
 		}
 		if ok, err := c.headHolds(&w.in, w.path.query); ok || err != nil {
@@ -81,15 +81,15 @@ func (w *walk) most(l *leaf, some bool) int {
 	return most
 }
 
-// barred reports whether a route takes no such path.
-func (w *walk) barred(c *compiled, some bool) bool {
-	return c.rest && !some || w.path.slashes && !c.route.AllowSlash
+// barred reports whether a route takes no path that ends so, or no encoded slash.
+func (w *walk) barred(c *compiled, at end) bool {
+	return c.rest && at != below || w.path.slashes && !c.route.AllowSlash
 }
 
 // first returns the first route that one call meets, or that asks for the body.
-func (w *walk) first(l *leaf, one *call, readable, some bool) (*compiled, outcome) {
+func (w *walk) first(l *leaf, one *call, readable bool, at end) (*compiled, outcome) {
 	for _, c := range l.routes {
-		if w.barred(c, some) {
+		if w.barred(c, at) {
 			continue
 		}
 		ok, err := c.headHolds(&w.in, w.path.query)
@@ -178,12 +178,12 @@ func (c *compiled) meetsCall(one *call) (bool, *Error) {
 // worst judges every call of a request. All of them must be one action; only
 // GraphQL routes that look at no name of an operation may differ, and the worst
 // counts: by the rank of the action, then by the type.
-func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
+func (w *walk) worst(l *leaf, calls []call, at end) (*compiled, outcome) {
 	var chosen *compiled
 	var of *call
 	for i := range calls {
 		one := &calls[i]
-		c, o := w.first(l, one, true, some)
+		c, o := w.first(l, one, true, at)
 		if o == failed || o == needBody {
 			return c, o
 		}
@@ -191,7 +191,7 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 			return nil, stopped
 		}
 		if one.unknown && l.protocol == speaksGraphQL && typeOnly(c) {
-			if c, o = w.worstOf(l, one, c, some); o != found {
+			if c, o = w.worstOf(l, one, c, at); o != found {
 				return c, o
 			}
 		}
@@ -213,11 +213,11 @@ func (w *walk) worst(l *leaf, calls []call, some bool) (*compiled, outcome) {
 
 // worstOf is the worst of what an unknown operation could be: it counts as a
 // mutation, but a query or a subscription that is worse may be it too.
-func (w *walk) worstOf(l *leaf, unknown *call, chosen *compiled, some bool) (*compiled, outcome) {
+func (w *walk) worstOf(l *leaf, unknown *call, chosen *compiled, at end) (*compiled, outcome) {
 	for _, kind := range [...]graphql.OperationType{graphql.Query, graphql.Subscription} {
 		other := *unknown
 		other.kind = kind
-		c, o := w.first(l, &other, true, some)
+		c, o := w.first(l, &other, true, at)
 		if o == failed || o == needBody {
 			return c, o
 		}

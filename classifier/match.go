@@ -90,22 +90,35 @@ const (
 	failed                  // walk.err says why
 )
 
-// walk is one search through a trie.
+// end is where a pattern ends on the path that has met it.
+type end byte
+
+const (
+	here       end = iota // with its last segment
+	belowEmpty            // at {name...} or **, with nothing left: the first needs a segment
+	below                 // at {name...} or **, with a segment or more left
+)
+
+// walk is one search through a trie. The first takes the path as it is written. When it has
+// found a route, others ask what some server would take the request for instead: refuseNearMiss
+// with loose, refuseWorse with loose and looser.
 type walk struct {
-	in    Input
-	path  path
-	route *compiled
-	rank  int   // of the route; where the body is to tell, the highest that it may
-	tail  bool  // route was found by {name...} or **
-	near  *leaf // would match but for a final slash
-	loose bool  // literals match in any case, and with a format at the end
-	alike bool  // some segment is a literal in another case or with a format
-	words []string
-	above int // with looser: what is no worse than this rank is passed by
+	in   Input
+	path path
+
+	route *compiled // what was found
+	rank  int       // of the route; where the body is to tell, the highest that it may
+	tail  bool      // route was found by {name...} or **
+	words []string  // parameters of the query that the leaves on the way look at
 	err   *Error
 
-	looser bool // beside loose: versions, numbers, formats and final slashes match like others of their kind
-	unsure bool // some segment would match then
+	near   *leaf // noted for refuseNearMiss: would match but for a final slash
+	alike  bool  // noted for it: some segment is a literal in another case or with a format
+	unsure bool  // noted for refuseWorse: some segment would match with looser
+
+	loose  bool // literals match in any case, and with a format at the end
+	looser bool // versions, numbers, formats and final slashes match like others of their kind
+	above  int  // with looser: what is no worse than this rank is passed by
 }
 
 // find tries the children of a node from the most specific on and comes back
@@ -115,15 +128,15 @@ func (w *walk) find(n *node, i int) outcome {
 		if n.end == nil && n.literals[""] != nil {
 			w.near = n.literals[""].end
 		}
-		if o := w.choose(n.end, false, false); o != nothing {
+		if o := w.choose(n.end, here); o != nothing {
 			return o
 		}
 		if slash := n.literals[""]; slash != nil && w.looser {
-			if o := w.choose(slash.end, false, false); o != nothing {
+			if o := w.choose(slash.end, here); o != nothing {
 				return o
 			}
 		}
-		return w.choose(n.tail, true, false)
+		return w.choose(n.tail, belowEmpty)
 	}
 	seg := w.path.at(i)
 	next := n.literals[seg.text]
@@ -151,11 +164,11 @@ func (w *walk) find(n *node, i int) outcome {
 			w.near = n.end
 		}
 		if w.looser {
-			if o := w.choose(n.end, false, false); o != nothing {
+			if o := w.choose(n.end, here); o != nothing {
 				return o
 			}
 		}
-		return w.choose(n.tail, true, true)
+		return w.choose(n.tail, below)
 	}
 	if n.customs != nil {
 		next, err := n.custom(seg)
@@ -178,7 +191,7 @@ func (w *walk) find(n *node, i int) outcome {
 			return o
 		}
 	}
-	return w.choose(n.tail, true, true)
+	return w.choose(n.tail, below)
 }
 
 // custom finds the custom method that a segment calls: what follows its last
