@@ -33,7 +33,7 @@ type pathArg struct {
 	verb  int // bytes of the custom method behind the value
 }
 
-// queryArg knows its bit in [reading].seen.
+// queryArg knows its bit in [argPass].seen.
 type queryArg struct {
 	Arg
 	index int
@@ -140,8 +140,8 @@ func checkArg(arg Arg) error {
 	return fmt.Errorf("argument %q has the unknown type %q", arg.Name, arg.Type)
 }
 
-// reading is one pass of an argReader over a request.
-type reading struct {
+// argPass is one pass of an argReader over a request.
+type argPass struct {
 	*argReader
 	in    Input
 	seen  [mostQueryArgs / 64]uint64 // scalars of the query that were given
@@ -152,7 +152,7 @@ type reading struct {
 }
 
 // read takes every argument from the request, once.
-func (p *reading) read(t *path) *Error {
+func (p *argPass) read(t *path) *Error {
 	for i := range p.path {
 		arg := &p.path[i]
 		text := restOf(t, arg.index, arg.rest)
@@ -196,7 +196,7 @@ func restOf(t *path, index int, rest bool) string {
 	return out.String()
 }
 
-func (p *reading) readHeader(arg *Arg) *Error {
+func (p *argPass) readHeader(arg *Arg) *Error {
 	values := p.in.Header[arg.Key]
 	switch {
 	case slices.Contains(p.in.Unfilled, arg.Key):
@@ -217,7 +217,7 @@ func (p *reading) readHeader(arg *Arg) *Error {
 	return p.setText(arg, values[0])
 }
 
-func (p *reading) readQuery(query string) *Error {
+func (p *argPass) readQuery(query string) *Error {
 	for query != "" {
 		var raw, rawKey, rawValue string
 		raw, rawKey, rawValue, query = nextPair(query)
@@ -239,7 +239,7 @@ func (p *reading) readQuery(query string) *Error {
 	return nil
 }
 
-func (p *reading) readPair(raw, key, value string) *Error {
+func (p *argPass) readPair(raw, key, value string) *Error {
 	if name := pairOverrides(raw, key, value, p.in.Method); name != "" {
 		return overridden("the query parameter " + name)
 	}
@@ -271,7 +271,7 @@ func (p *reading) readPair(raw, key, value string) *Error {
 	return p.setText(&arg.Arg, value)
 }
 
-func (p *reading) appendElement(arg *Arg, value string) *Error {
+func (p *argPass) appendElement(arg *Arg, value string) *Error {
 	text, err := arg.inner(value)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (p *reading) appendElement(arg *Arg, value string) *Error {
 
 // checkUnmapped refuses a parameter that some server would take for one that
 // the route reads.
-func (p *reading) checkUnmapped(raw, key string) *Error {
+func (p *argPass) checkUnmapped(raw, key string) *Error {
 	for _, name := range p.scalars {
 		if key != name && hides(raw, key, name) {
 			return otherSpelling(name)
@@ -315,7 +315,7 @@ func addQuery(query *map[string]any, key, value string) {
 	}
 }
 
-func (p *reading) readBody() *Error {
+func (p *argPass) readBody() *Error {
 	b := p.in.Body
 	if b == nil {
 		return nil
@@ -345,7 +345,7 @@ func (p *reading) readBody() *Error {
 	return nil
 }
 
-func (p *reading) setField(arg *Arg, value any) *Error {
+func (p *argPass) setField(arg *Arg, value any) *Error {
 	text, single := value.(string)
 	if arg.Type == "array" {
 		if single {
@@ -359,7 +359,7 @@ func (p *reading) setField(arg *Arg, value any) *Error {
 	return p.setText(arg, text)
 }
 
-func (p *reading) setText(arg *Arg, text string) *Error {
+func (p *argPass) setText(arg *Arg, text string) *Error {
 	value, err := arg.fromText(text)
 	if err != nil {
 		return err
@@ -367,7 +367,7 @@ func (p *reading) setText(arg *Arg, text string) *Error {
 	return p.set(arg, value)
 }
 
-func (p *reading) setJSON(arg *Arg, value any) *Error {
+func (p *argPass) setJSON(arg *Arg, value any) *Error {
 	value, err := arg.fromJSON(value)
 	if err != nil {
 		return err
@@ -377,7 +377,7 @@ func (p *reading) setJSON(arg *Arg, value any) *Error {
 
 // set stores an argument. A service may map one argument to two places; they
 // must agree then.
-func (p *reading) set(arg *Arg, value any) *Error {
+func (p *argPass) set(arg *Arg, value any) *Error {
 	if old, ok := p.args[arg.Name]; ok {
 		if !reflect.DeepEqual(old, value) {
 			return badInput(reasonAmbiguousParameter, "argument %q stands in two places of the request with two values", arg.Name)
@@ -388,7 +388,7 @@ func (p *reading) set(arg *Arg, value any) *Error {
 	return nil
 }
 
-func (p *reading) put(name string, value any) {
+func (p *argPass) put(name string, value any) {
 	if p.args == nil {
 		p.args = make(map[string]any, p.count)
 	}

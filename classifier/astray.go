@@ -56,7 +56,7 @@ func (a *bodyArg) whole() bool {
 
 // strayInQuery looks for arguments of the body in a pair of the query that none is
 // read from, and for lists of the query in another spelling.
-func (p *reading) strayInQuery(raw, key string) {
+func (p *argPass) strayInQuery(raw, key string) {
 	for at, names := range p.bodyKeys {
 		if hides(raw, key, at) {
 			p.astray = append(p.astray, names...)
@@ -77,7 +77,7 @@ func (p *reading) strayInQuery(raw, key string) {
 // strayInPath looks for arguments behind a ";" in the path, where some routers begin the
 // query (find-my-way) and servers in Java have parameters, and behind what is a "?" or "#" to
 // those that decode it first.
-func (p *reading) strayInPath(t *path) {
+func (p *argPass) strayInPath(t *path) {
 	segments, known := t.texts(), map[string]bool{}
 	for times := range mostDecodings + 1 {
 		if times > 0 && !decodeAgain(segments) {
@@ -90,7 +90,7 @@ func (p *reading) strayInPath(t *path) {
 }
 
 // strayBehind looks for arguments in what some server takes for parameters, but in none twice.
-func (p *reading) strayBehind(text string, known map[string]bool) {
+func (p *argPass) strayBehind(text string, known map[string]bool) {
 	for pair := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";?#&/", r) }) {
 		if known[pair] {
 			continue
@@ -109,7 +109,7 @@ func (p *reading) strayBehind(text string, known map[string]bool) {
 
 // strayInBody looks for arguments of the query in the body, and in a form for the
 // pieces of others: "member[role]" for /member/role or the object member.
-func (p *reading) strayInBody(b *Body) {
+func (p *argPass) strayInBody(b *Body) {
 	if len(p.queryKeys) > 0 {
 		members, _ := b.json.(map[string]any)
 		for name := range members {
@@ -150,7 +150,7 @@ func (p *reading) strayInBody(b *Body) {
 	}
 }
 
-func (p *reading) strayField(key string) {
+func (p *argPass) strayField(key string) {
 	for at, names := range p.queryKeys {
 		if SameParameter(key, at) {
 			p.astray = append(p.astray, names...)
@@ -174,7 +174,7 @@ func looseBool(text string) string {
 }
 
 // strays are the names of what is astray, each once.
-func (p *reading) strays() []string {
+func (p *argPass) strays() []string {
 	slices.Sort(p.astray)
 	return slices.Compact(p.astray)
 }

@@ -57,7 +57,7 @@ func graphqlCalls(query string, b *Body) ([]call, *Error) {
 	return calls, nil
 }
 
-func graphqlFromQuery(query string) (r graphqlRequest, any bool, err *Error) {
+func graphqlFromQuery(query string) (r graphqlRequest, given bool, err *Error) {
 	if query == "" {
 		return r, false, nil
 	}
@@ -70,17 +70,17 @@ func graphqlFromQuery(query string) (r graphqlRequest, any bool, err *Error) {
 		if err != nil {
 			return r, false, err
 		}
-		*field.into, any = value, any || found
+		*field.into, given = value, given || found
 	}
 	for _, name := range otherIdentifiers() {
 		_, found, err := queryValue(query, name)
 		if err != nil {
 			return r, false, err
 		}
-		r.opaque, any = r.opaque || found, any || found
+		r.opaque, given = r.opaque || found, given || found
 	}
 	r.readExtensionsText(extensions)
-	return r, any, nil
+	return r, given, nil
 }
 
 func graphqlFromForm(b *Body) (r graphqlRequest, err *Error) {

@@ -69,7 +69,7 @@ func (h *host) match(in Input) (Match, *Error) {
 	if c.route.Strict && c.args.noObjects(in.Body) {
 		return Match{}, badInput("", "the body must have a JSON object, or a list, where the service has one: the arguments of %s are read from there", c.route.Action)
 	}
-	got := reading{argReader: &c.args, in: in}
+	got := argPass{argReader: &c.args, in: in}
 	if err := got.read(&w.path); err != nil {
 		return Match{}, err
 	}

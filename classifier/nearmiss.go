@@ -83,12 +83,12 @@ func (w *walk) refuseNearMiss(root *node) *Error {
 // isOther reports whether this other reading of a request, or that with the final slash taken
 // off or put on, is another action than the first and of some rank at least.
 func (w *walk) isOther(root *node, first *walk, least int) bool {
-	return w.elsewhere(root, first, least) || w.near != nil && w.near.others(first.route, least)
+	return w.elsewhere(root, first, least) || w.near != nil && w.near.hasOther(first.route, least)
 }
 
-// others reports whether one of the routes that end here is another action, of some rank at
+// hasOther reports whether one of the routes that end here is another action, of some rank at
 // least.
-func (l *leaf) others(than *compiled, least int) bool {
+func (l *leaf) hasOther(than *compiled, least int) bool {
 	for _, c := range l.routes {
 		if c.route.Action != than.route.Action && c.route.Rank >= least {
 			return true
@@ -154,7 +154,7 @@ func (w *walk) refuseWorseAs(h *host, as *path) (outcome, *Error) {
 			return nothing, badTarget(reasonInvalidTarget, "%s", again.blame(w))
 		}
 	}
-	for _, method := range w.readings() {
+	for _, method := range w.methods() {
 		again := walk{in: w.in, path: *as, loose: true, looser: true, above: w.route.route.Rank}
 		again.in.Method = method
 		root := h.methods[method]
@@ -173,9 +173,9 @@ func (w *walk) refuseWorseAs(h *host, as *path) (outcome, *Error) {
 	return nothing, nil
 }
 
-// readings are the methods that a server may take the request's for: frameworks
+// methods are those that a server may take the request's for: frameworks
 // take PUT and PATCH for one.
-func (w *walk) readings() []string {
+func (w *walk) methods() []string {
 	if !w.tail {
 		return []string{w.in.Method}
 	}

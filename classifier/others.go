@@ -68,7 +68,7 @@ func (w *walk) other(root *node, as *path, others []Other) (_ []Other, more bool
 	if c.route.Strict && w.in.Body == nil && !w.in.Checked {
 		return nil, true, nil
 	}
-	got := reading{argReader: &c.args, in: w.in}
+	got := argPass{argReader: &c.args, in: w.in}
 	o := Other{Action: c.route.Action, Target: target}
 	if got.read(&again.path) == nil {
 		o.Args, o.Query, o.Astray = got.args, got.query, got.astray
