@@ -246,7 +246,7 @@ func (p *Pipeline) verdict(who *Principal, req *Request, action *Action, args Ar
 		return *v
 	}
 	if len(req.Within) > 0 && !slices.ContainsFunc(req.Within, func(g Glob) bool { return g.Match(string(action.Ref)) }) {
-		return Verdict{Effect: EffectDeny, Rule: "scope", Reason: "what this execution may use does not cover this action", Fix: "whoever started it chose the list"}
+		return Verdict{Effect: EffectDeny, Rule: RuleScope, Reason: "what this execution may use does not cover this action", Fix: "whoever started it chose the list"}
 	}
 	return p.o.Policy.Decide(Question{Principal: who, Action: action, Args: args, Request: req, Now: p.o.Clock()})
 }
@@ -302,7 +302,7 @@ func refusal(v Verdict, of Tenant, req *Request) error {
 		Hint: "do not send it again; the owner of policy.yaml sees why with " + Command(of, "explain "+req.ID),
 	}
 	switch {
-	case v.Rule == "scope":
+	case v.Rule == RuleScope:
 		e.Reason = ReasonScope
 		e.Hint = "ask for a token whose scopes cover the action"
 	case v.NeedBody:
@@ -311,7 +311,7 @@ func refusal(v Verdict, of Tenant, req *Request) error {
 		e.Reason = ReasonCondition
 		e.Hint = "the condition of a rule failed, and what cannot be judged is denied; send what it asks for, or tell the owner of policy.yaml"
 	}
-	if req.Action == ActionTunnel && strings.HasPrefix(v.Rule, "default:") {
+	if req.Action == ActionTunnel && v.ByDefault() {
 		e.Hint = fmt.Sprintf("raw tunnels need a rule of their own; the owner can open this one in policy.yaml, under rules: {name: raw-tunnel, match: {action: %s, host: %q}, then: allow}", ActionTunnel, req.Target.Authority)
 	}
 	if v.Reason != "" {

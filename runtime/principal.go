@@ -62,7 +62,7 @@ func (p *Principal) Beyond(action Ref) *Verdict {
 	if p.Permits(action) {
 		return nil
 	}
-	return &Verdict{Effect: EffectDeny, Rule: "scope", Reason: "the token's scopes do not cover this action"}
+	return &Verdict{Effect: EffectDeny, Rule: RuleScope, Reason: "the token's scopes do not cover this action"}
 }
 
 // Peer is what the kernel says of the process at the other end of a connection.

@@ -69,10 +69,16 @@ func DefaultPort(scheme string) string {
 	return ""
 }
 
+// What a verdict names where no rule has decided. No rule may be called so.
+const (
+	RuleScope   = "scope"    // the caller may not use the action at all, and policy is not asked
+	RuleDefault = "default:" // before a risk: the policy's default for that
+)
+
 // Verdict is the answer of policy. The zero Verdict denies.
 type Verdict struct {
 	Effect   Effect
-	Rule     string // the rule's name, or "default:low" and kin
+	Rule     string // the rule's name, [RuleScope], or "default:low" and kin
 	Reason   string // the rule's own words, shown to the caller
 	Fix      string // of a denial: what is told to be done about it; "": how its owner finds out why
 	Reported bool   // mode: report let it through; Effect would have been Would
@@ -83,6 +89,9 @@ type Verdict struct {
 	Limits   []Limit // rate limits that an allowed request takes from
 	Digest   string  // digest of the policy in force
 }
+
+// ByDefault reports whether no rule matched.
+func (v *Verdict) ByDefault() bool { return strings.HasPrefix(v.Rule, RuleDefault) }
 
 // Limit is one bucket of requests: it holds at most Burst and gains one every
 // Every.

@@ -101,7 +101,7 @@ func judged(records Records, each func(*recorded)) error {
 		var r recorded
 		decoder := json.NewDecoder(bytes.NewReader(entry.Line))
 		decoder.UseNumber()
-		if decoder.Decode(&r) != nil || r.Effect == "" || r.Rule == "scope" || r.Action == "" {
+		if decoder.Decode(&r) != nil || r.Effect == "" || r.Rule == runtime.RuleScope || r.Action == "" {
 			continue // never asked, or not of this form
 		}
 		each(&r)

@@ -68,7 +68,7 @@ func compile(doc document) *Policy {
 		defaults: make(map[runtime.Risk]runtime.Verdict, len(doc.defaults)),
 	}
 	for risk, effect := range doc.defaults {
-		p.defaults[risk] = runtime.Verdict{Effect: effect, Rule: "default:" + string(risk), Digest: p.digest}
+		p.defaults[risk] = runtime.Verdict{Effect: effect, Rule: runtime.RuleDefault + string(risk), Digest: p.digest}
 	}
 	for _, written := range doc.rules {
 		r := rule{

@@ -91,7 +91,7 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 	}
 	verdict, ok := p.defaults[q.Action.Risk]
 	if !ok { // a risk nobody has heard of, and the zero Policy
-		verdict = runtime.Verdict{Effect: runtime.EffectDeny, Rule: "default:" + string(q.Action.Risk), Digest: p.digest}
+		verdict = runtime.Verdict{Effect: runtime.EffectDeny, Rule: runtime.RuleDefault + string(q.Action.Risk), Digest: p.digest}
 	}
 	if steps != nil {
 		*steps = append(*steps, defaultStep(verdict))
@@ -125,7 +125,7 @@ func strictness(e runtime.Effect) int {
 
 // incomplete is the answer to a question with a part missing, and of no policy.
 func incomplete(steps *[]Step) runtime.Verdict {
-	v := runtime.Verdict{Effect: runtime.EffectDeny, Rule: "default:incomplete"}
+	v := runtime.Verdict{Effect: runtime.EffectDeny, Rule: runtime.RuleDefault + "incomplete"}
 	if steps != nil {
 		*steps = append(*steps, defaultStep(v))
 	}

@@ -77,7 +77,7 @@ func (p *parser) ruleName(v *yaml.Node, r *ruleDocument) bool {
 		p.problem(v, "name: no-deletes-in-production", "a rule's name is 1 to 100 letters, digits, \".\", \"_\" and \"-\"")
 		return false
 	}
-	if text == "scope" {
+	if text == runtime.RuleScope {
 		p.problem(v, "choose another name", "the name \"scope\" is what refusals by a token's scopes are called")
 		return false
 	}
