@@ -2,9 +2,10 @@
 // process gives it, [App.Open] builds the stages and the pipeline over one home, [App.Close]
 // writes out what is left. The commands of cmd/kimbap are thin calls of App's methods.
 //
-// It has no rule of its own about who may do what: identity, policy, vault and trail decide
-// that. It refuses to run with a home that others can read, with a wrong master key, and with
-// services or a policy that do not load.
+// What a request may do, identity, policy, vault and trail decide. Who may act for the owner is
+// said here: in the console (consoledesk.go), over the API (apioperator.go), beside a person
+// (presence.go). It refuses to run with a home that others can read, with a wrong master key, and
+// with services or a policy that do not load.
 //
 // Work that needs no App is in packages beside this one. The methods here find what those
 // need, and there are aliases of their types.

@@ -88,9 +88,9 @@ func (a *App) lockHere(ctx context.Context, length time.Duration, why *runtime.E
 }
 
 // keepLock writes an order into the file. A disk without room for it, which an agent may have
-// filled, hinders no lock: a file without content needs none, and is an order without an end. The
-// caller has the lock of the keys, which is such a file.
-// bare reports that it is one.
+// filled, hinders no lock: a file without content needs none, and is an order without an end; bare
+// reports that such a one was written. The caller has the lock of the keys, a file without content
+// too.
 func (a *App) keepLock(l vault.Lock) (bare bool, err error) {
 	text, err := json.Marshal(l)
 	if err != nil {
