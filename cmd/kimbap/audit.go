@@ -208,7 +208,7 @@ the value.`,
 					return errHere
 				}
 				found, err := recordsElsewhere(ctx, there, q, q.Limit)
-				return c.found(found, limit, err)
+				return c.searched(found, limit, err)
 			}); done {
 				return err
 			}
@@ -217,7 +217,7 @@ the value.`,
 					_, done := c.working("searching the trail")
 					found, err := a.SearchTrail(ctx, q)
 					done()
-					return c.found(found, limit, err)
+					return c.searched(found, limit, err)
 				}
 				secret, err := c.readSecret(ctx, "", "value to look for")
 				if err != nil {
@@ -229,7 +229,7 @@ the value.`,
 				_, done := c.working("searching the trail")
 				found, err := a.SearchValue(ctx, q, secret)
 				done()
-				return c.found(found, limit, err)
+				return c.searched(found, limit, err)
 			})
 		},
 	}
@@ -239,8 +239,8 @@ the value.`,
 	return cmd
 }
 
-// found prints what a search has found, at most so many of them.
-func (c *cli) found(found []app.Record, limit int, err error) error {
+// searched prints what a search has found, at most so many of them.
+func (c *cli) searched(found []app.Record, limit int, err error) error {
 	if err != nil {
 		return err
 	}

@@ -35,9 +35,9 @@ type named struct {
 // Type implements [pflag.Value].
 func (n named) Type() string { return n.name }
 
-// explain makes the help of root and of all below it say what to write behind their flags,
+// shapeHelp makes the help of root and of all below it say what to write behind their flags,
 // list them once, and fit a terminal of so many columns.
-func explain(root *cobra.Command, columns int) {
+func shapeHelp(root *cobra.Command, columns int) {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		names := valueNames()
 		name := func(f *pflag.Flag) {

@@ -43,7 +43,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 				c.warnLocked(a.Locked(), "")
 				longLived()
 				return a.ServeMCP(ctx, app.MCPOptions{
-					In: os.Stdin, Out: closed{c.out, os.Stdout}, Listen: listen, Version: currentVersion().Version,
+					In: os.Stdin, Out: writeCloser{c.out, os.Stdout}, Listen: listen, Version: currentVersion().Version,
 					Ready: func(addr net.Addr) { fmt.Fprintf(c.err, "listening on http://%s/mcp\n", addr) },
 				})
 			})
@@ -53,8 +53,8 @@ func newMCPCommand(c *cli) *cobra.Command {
 	return cmd
 }
 
-// closed is what is written in one way and closed in another.
-type closed struct {
+// writeCloser is what is written in one way and closed in another.
+type writeCloser struct {
 	io.Writer
 	io.Closer
 }

@@ -217,7 +217,7 @@ func fit(heading []string, rows [][]string, columns int) [][]string {
 				widths[i] = max(widths[i], len([]rune(row[i])))
 			}
 		}
-		whole[i], total = i == 0 || pasted(rows, i), total+widths[i]+gap
+		whole[i], total = i == 0 || pastable(rows, i), total+widths[i]+gap
 	}
 	for over := total - gap - columns; columns > 0 && over > 0; {
 		widest := 0
@@ -263,8 +263,8 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// pasted reports whether a column holds commands, or ids of requests.
-func pasted(rows [][]string, i int) bool {
+// pastable reports whether a column holds commands, or ids of requests.
+func pastable(rows [][]string, i int) bool {
 	return slices.ContainsFunc(rows, func(row []string) bool {
 		return i < len(row) && (strings.Contains(row[i], ": kimbap ") || strings.Contains(row[i], "req_"))
 	})

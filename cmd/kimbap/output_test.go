@@ -246,7 +246,7 @@ func TestRecordsCannotDrawOnTheTerminal(t *testing.T) {
 		for _, columns := range []int{60, 80, 300} {
 			var out strings.Builder
 			c := &cli{out: &out, err: io.Discard, output: output, outTTY: true, width: columns}
-			if err := errors.Join(c.record(r), c.found([]app.Record{r}, 10, nil)); err != nil {
+			if err := errors.Join(c.record(r), c.searched([]app.Record{r}, 10, nil)); err != nil {
 				t.Fatal(err)
 			}
 			if strings.ContainsAny(out.String(), "\x1b\u009b") {

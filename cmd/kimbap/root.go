@@ -202,7 +202,7 @@ func newRoot(c *cli) *cobra.Command {
 	add("look", newExplainCommand(c), newAuditCommand(c), newStatusCommand(c), newDoctorCommand(c), newVersionCommand(c))
 	root.AddCommand(newCoverCommand(c), newFetchCommand(c))
 	c.offers(root)
-	explain(root, c.width)
+	shapeHelp(root, c.width)
 	return root
 }
 

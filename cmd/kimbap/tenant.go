@@ -43,11 +43,11 @@ makes them here for a tenant that another machine has made.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd.Context(), app.Options{}, func(ctx context.Context, a *app.App) error {
 				name := runtime.Tenant(args[0])
-				make := a.CreateTenant
+				create := a.CreateTenant
 				if join {
-					make = a.JoinTenant
+					create = a.JoinTenant
 				}
-				if err := make(ctx, name, strict); err != nil {
+				if err := create(ctx, name, strict); err != nil {
 					return err
 				}
 				c.reach(ctx, a)
