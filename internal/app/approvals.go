@@ -216,9 +216,12 @@ func (a *App) Accept(ctx context.Context, id string, yes Yes) (Approval, error) 
 	if yes.Run {
 		fields["for"] = strings.TrimSpace(fields["for"] + " run")
 	}
-	now, err := decide(ctx, a.noted, "approval.accept", fields, func() (approval.Approval, error) {
-		return a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
+	var p approval.Approval
+	err := a.noted(ctx, "approval.accept", fields, func() (err error) {
+		p, err = a.approvals.Accept(ctx, a.Operator(), a.tenant, id, yes)
+		return err
 	})
+	now := shownApproval(p)
 	if err == nil {
 		now.Own = a.ownLogin(ctx, &now)
 		now.Ended, err = a.requesterEnded(ctx, a.tenant, now.Principal)
@@ -244,15 +247,10 @@ func shownPresence(pin runtime.Secret) string {
 
 // Reject decides against a request; the note is for the requester.
 func (a *App) Reject(ctx context.Context, id, note string) (Approval, error) {
-	return decide(ctx, a.depriving, "approval.reject", map[string]string{"approval": id, "presence": "none"}, func() (approval.Approval, error) {
-		return a.approvals.Reject(ctx, a.Operator(), a.tenant, id, note)
-	})
-}
-
-func decide(ctx context.Context, recorded func(context.Context, string, map[string]string, func() error) error, kind string, fields map[string]string, act func() (approval.Approval, error)) (Approval, error) {
+	fields := map[string]string{"approval": id, "presence": "none"}
 	var p approval.Approval
-	err := recorded(ctx, kind, fields, func() (err error) {
-		p, err = act()
+	err := a.depriving(ctx, "approval.reject", fields, func() (err error) {
+		p, err = a.approvals.Reject(ctx, a.Operator(), a.tenant, id, note)
 		return err
 	})
 	return shownApproval(p), err
