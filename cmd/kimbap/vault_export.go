@@ -143,7 +143,8 @@ func (c *cli) readPassphrase(ctx context.Context, ask bool, file string, fresh b
 
 func newVaultImportCommand(c *cli) *cobra.Command {
 	var identity, passphraseFile string
-	var passphrase, dry, force bool
+	var passphrase bool
+	var o app.ImportOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Store the credentials of an encrypted file",
@@ -173,9 +174,9 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 			if box.Passphrase, err = c.readPassphrase(cmd.Context(), passphrase, passphraseFile, false); err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Create: !dry, Despite: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), app.Options{Create: !o.Dry, Despite: true}, func(ctx context.Context, a *app.App) error {
 				_, done := c.working("decrypting")
-				changes, err := a.ImportSecrets(ctx, data, box, dry, force)
+				changes, err := a.ImportSecrets(ctx, data, box, o)
 				done()
 				if err != nil {
 					c.sayChanges(changes, "would change")
@@ -189,8 +190,8 @@ so is a command that kimbap would run for a value; without it nothing is stored.
 	f.StringVar(&identity, "identity", "", "file with the age secret key that it was encrypted for")
 	f.BoolVar(&passphrase, "passphrase", false, "ask for the passphrase that it was encrypted with")
 	f.StringVar(&passphraseFile, "passphrase-file", "", "file with the passphrase that it was encrypted with")
-	f.BoolVar(&dry, "dry-run", false, "show what would change, and store nothing")
-	f.BoolVar(&force, "force", false, "replace what is stored already, and take commands that fetch keys")
+	f.BoolVar(&o.Dry, "dry-run", false, "show what would change, and store nothing")
+	f.BoolVar(&o.Force, "force", false, "replace what is stored already, and take commands that fetch keys")
 	return cmd
 }
 

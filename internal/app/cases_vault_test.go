@@ -143,7 +143,7 @@ func (s *keeping) operations() map[string]func(*rapid.T) {
 			}
 		},
 		"import": func(t *rapid.T) {
-			changes, err := a.ImportSecrets(t.Context(), s.backup, key, rapid.Bool().Draw(t, "dry"), rapid.Bool().Draw(t, "force"))
+			changes, err := a.ImportSecrets(t.Context(), s.backup, key, app.ImportOptions{Dry: rapid.Bool().Draw(t, "dry"), Force: rapid.Bool().Draw(t, "force")})
 			s.heard(err, changes)
 		},
 		"use": func(t *rapid.T) {

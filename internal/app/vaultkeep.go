@@ -20,9 +20,10 @@ import (
 
 // What the commands hand to the vault and get from it.
 type (
-	Lockbox   = vault.Lockbox
-	Reference = vault.Reference
-	Change    = vault.Change
+	Lockbox       = vault.Lockbox
+	Reference     = vault.Reference
+	Change        = vault.Change
+	ImportOptions = vault.ImportOptions
 )
 
 // Stored is one secret of the vault, everything but its value.
@@ -267,16 +268,16 @@ func (a *App) ExportSecrets(ctx context.Context, names []string, box vault.Lockb
 }
 
 // ImportSecrets stores what an export holds; see [vault.Vault.Import].
-func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox, dry, force bool) ([]vault.Change, error) {
+func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox, o ImportOptions) ([]vault.Change, error) {
 	export, err := a.vault.OpenExport(data, box)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := a.vault.Import(ctx, a.tenant, export, true, force)
-	if err != nil || dry {
+	changes, err := a.vault.Import(ctx, a.tenant, export, ImportOptions{Dry: true})
+	if err != nil || o.Dry {
 		return changes, err
 	}
-	if !force {
+	if !o.Force {
 		if err := vault.RefuseChanges(changes); err != nil {
 			return changes, err
 		}
@@ -286,7 +287,7 @@ func (a *App) ImportSecrets(ctx context.Context, data []byte, box vault.Lockbox,
 		names = append(names, c.Name+":"+c.Change)
 	}
 	err = a.noted(ctx, "vault.import", map[string]string{"names": strings.Join(names, " ")}, func() (err error) {
-		changes, err = a.vault.Import(ctx, a.tenant, export, false, force)
+		changes, err = a.vault.Import(ctx, a.tenant, export, o)
 		return err
 	})
 	return changes, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/vault"
 )
 
 // A tenant's key that another process rotates a moment before is no change by somebody else:
@@ -28,7 +29,7 @@ func TestASecretUnderAKeyThatAnotherProcessHasRotated(t *testing.T) {
 		"import": func() error {
 			e, err := r.OpenExport(data, from)
 			if err == nil {
-				_, err = r.Import(t.Context(), tenant, e, false, true)
+				_, err = r.Import(t.Context(), tenant, e, vault.ImportOptions{Force: true})
 			}
 			return err
 		},

@@ -39,7 +39,7 @@ func TestWhatWasEditedIsNotSealedAnew(t *testing.T) {
 			return err
 		},
 		"import": func(r rig) error {
-			_, err := r.Import(context.Background(), tenant, exportOf(t, "gh.token"), false, true)
+			_, err := r.Import(context.Background(), tenant, exportOf(t, "gh.token"), vault.ImportOptions{Force: true})
 			return err
 		},
 	} {

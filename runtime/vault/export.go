@@ -241,17 +241,22 @@ func (e exported) check(twice bool) error {
 	return refuse(e.Name, e.Authorities, time.Time{}, time.Time{})
 }
 
-// Import stores what an export holds, together, and returns what that changes.
-// With dry it stores nothing. Without force it stores nothing either when that
-// would replace something, or bring a command that kimbap would run.
-func (v *Vault) Import(ctx context.Context, of runtime.Tenant, e *Export, dry, force bool) ([]Change, error) {
+// ImportOptions say how far an import goes.
+type ImportOptions struct {
+	Dry   bool // store nothing
+	Force bool // replace what is stored, and take commands that kimbap would run
+}
+
+// Import stores what an export holds, together, and returns what that changes. Where something
+// needs Force and it is not given, nothing is stored; see [RefuseChanges].
+func (v *Vault) Import(ctx context.Context, of runtime.Tenant, e *Export, o ImportOptions) ([]Change, error) {
 	defer v.Forget()
 	for range attempts {
 		changes, rows, err := v.plan(ctx, of, e)
-		if err != nil || dry {
+		if err != nil || o.Dry {
 			return changes, err
 		}
-		if !force {
+		if !o.Force {
 			if err := RefuseChanges(changes); err != nil {
 				return changes, err
 			}

@@ -49,32 +49,32 @@ func TestExportAndImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dry, err := other.Import(ctx, tenant, e, true, false)
+	dry, err := other.Import(ctx, tenant, e, vault.ImportOptions{Dry: true})
 	if err != nil || len(dry) != 3 || len(other.store.rows) != 0 {
 		t.Fatalf("a dry run: %+v, %d rows, %v", dry, len(other.store.rows), err)
 	}
-	_, err = other.Import(ctx, tenant, e, false, false) // for its command
+	_, err = other.Import(ctx, tenant, e, vault.ImportOptions{}) // for its command
 	wants(t, err, runtime.CodeInvalidInput, "")
 	if len(other.store.rows) != 0 {
 		t.Error("half of it was stored")
 	}
-	if _, err := other.Import(ctx, tenant, e, false, true); err != nil {
+	if _, err := other.Import(ctx, tenant, e, vault.ImportOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if other.value(t, tenant, "a") != canary || other.value(t, tenant, "b") != "value-of-b" || other.value(t, tenant, "c") != "fetched" {
 		t.Error("a value is another")
 	}
-	if _, err := other.Import(ctx, tenant, e, false, false); err != nil { // again: nothing changes
+	if _, err := other.Import(ctx, tenant, e, vault.ImportOptions{}); err != nil { // again: nothing changes
 		t.Error(err)
 	}
 	other.set(t, tenant, "a", "changed meanwhile")
-	changes, err := other.Import(ctx, tenant, e, false, false)
+	changes, err := other.Import(ctx, tenant, e, vault.ImportOptions{})
 	wants(t, err, runtime.CodeInvalidInput, "")
 	if len(changes) != 3 || changes[0].Change != vault.ChangeValue || other.value(t, tenant, "a") != "changed meanwhile" {
 		t.Errorf("%+v", changes)
 	}
 	other.clock.Advance(2 * time.Hour)
-	changes, err = other.Import(ctx, tenant, e, false, true)
+	changes, err = other.Import(ctx, tenant, e, vault.ImportOptions{Force: true})
 	if err != nil || changes[1].Change != vault.ChangeExpired || other.value(t, tenant, "a") != canary {
 		t.Errorf("%+v %v", changes, err)
 	}
@@ -96,7 +96,7 @@ func TestAnExportKeepsEveryByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Import(t.Context(), tenant, e, false, false); err != nil {
+	if _, err := other.Import(t.Context(), tenant, e, vault.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range values {
@@ -207,7 +207,7 @@ func TestALongExportIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Import(t.Context(), tenant, e, false, false); err != nil || r.value(t, tenant, "a") != "last" {
+	if _, err := r.Import(t.Context(), tenant, e, vault.ImportOptions{}); err != nil || r.value(t, tenant, "a") != "last" {
 		t.Error(err)
 	}
 }

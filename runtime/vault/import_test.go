@@ -54,7 +54,7 @@ func TestAnImportWidensNothingUnasked(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := fmt.Sprint(r.store.rows)
-			changes, err := r.Import(t.Context(), tenant, c.e, false, false)
+			changes, err := r.Import(t.Context(), tenant, c.e, vault.ImportOptions{})
 			if len(changes) != 1 || changes[0].Change != c.want || (err == nil) != (c.want == vault.ChangeSame) {
 				t.Errorf("%+v %v", changes, err)
 			}
@@ -62,7 +62,7 @@ func TestAnImportWidensNothingUnasked(t *testing.T) {
 				t.Error("it was stored")
 			}
 			if c.want == vault.ChangeSame {
-				if changes, err := r.Import(t.Context(), tenant, c.e, false, true); err != nil || changes[0].Version != 1 || fmt.Sprint(r.store.rows) != before {
+				if changes, err := r.Import(t.Context(), tenant, c.e, vault.ImportOptions{Force: true}); err != nil || changes[0].Version != 1 || fmt.Sprint(r.store.rows) != before {
 					t.Errorf("forced: %+v %v", changes, err)
 				}
 			}
@@ -85,7 +85,7 @@ func TestAnImportedCommandIsAnotherValue(t *testing.T) {
 	}
 	r := referenceRig(t, &store{value: "fetched"})
 	r.refer(t, "n", time.Hour)
-	changes, err := r.Import(t.Context(), tenant, e, false, false)
+	changes, err := r.Import(t.Context(), tenant, e, vault.ImportOptions{})
 	wants(t, err, runtime.CodeInvalidInput, "")
 	if len(changes) != 1 || changes[0].Change != vault.ChangeValue {
 		t.Errorf("%+v", changes)
@@ -112,7 +112,7 @@ func TestAnImportTakesWhatIsOfUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := into.Import(t.Context(), tenant, e, false, false)
+	changes, err := into.Import(t.Context(), tenant, e, vault.ImportOptions{})
 	if err != nil || len(changes) != 2 || len(into.store.rows) != 1 {
 		t.Fatalf("%+v, %d rows, %v", changes, len(into.store.rows), err)
 	}
