@@ -44,7 +44,7 @@ writes it into the policy file, right before the rule that asked.`,
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*lengthOfTime)(&yes.For), "for", "allow the same action on the same target for this long: 10m, 1d")
+	f.Var(lastingDays(&yes.For), "for", "allow the same action on the same target for this long: 10m, 1d")
 	f.BoolVar(&yes.Run, "run", false, "allow it for the rest of the kimbap run that asks")
 	f.BoolVar(&yes.Always, "always", false, "add a policy rule that allows the action to this agent")
 	f.StringVar(&yes.As, "as", "", "decide as this person, with the PIN that they set: kimbap approve pin --as NAME")

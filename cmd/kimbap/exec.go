@@ -91,7 +91,7 @@ func newExecCommand(c *cli) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "print the whole result as JSON: value, calls, logs, error")
 	flags.BoolVar(&f.check, "check", false, "check it and list the actions it names; run nothing")
 	flags.StringArrayVar(&f.allow, "allow", nil, "limit it to these actions, of those that the caller may use: github.list-*")
-	flags.Var((*lengthOfTime)(&f.wait), "wait", "how long to wait for a person before it is paused: 10m, 1d")
+	flags.Var(lastingDays(&f.wait), "wait", "how long to wait for a person before it is paused: 10m, 1d")
 	flags.StringVar(&f.resume, "resume", "", "go on with a paused execution")
 	return cmd
 }

@@ -111,12 +111,10 @@ func wrongFlag(flags *pflag.FlagSet, fix string, err error) error {
 
 // kindOf says what a flag takes.
 func kindOf(value pflag.Value) string {
-	if _, long := value.(*lengthOfTime); long {
-		return "a length of time, like 10m, 12h or 30d"
+	if length, is := value.(*lengthOfTime); is {
+		return "a length of time, like " + length.like
 	}
 	switch value.Type() {
-	case "duration":
-		return "a length of time, like 30s or 10m"
 	case "int", "int64", "uint", "uint64", "count":
 		return "a whole number"
 	case "bool":

@@ -8,41 +8,36 @@ import (
 	"github.com/kimbap-run/kimbap/internal/config"
 )
 
-// timeLimit is a flag's length of time that something may take: none is below zero.
-type timeLimit time.Duration
-
-var _ pflag.Value = (*timeLimit)(nil)
-
-// String implements [pflag.Value]; no limit is "".
-func (l *timeLimit) String() string {
-	if *l == 0 {
-		return ""
-	}
-	return config.Duration(*l).String()
+// lengthOfTime is a flag's length of time: none is below zero.
+type lengthOfTime struct {
+	of   *time.Duration
+	like string // examples, for who wrote what is none
 }
-
-// Type implements [pflag.Value].
-func (l *timeLimit) Type() string { return "duration" }
-
-// Set implements [pflag.Value].
-func (l *timeLimit) Set(text string) error {
-	d, err := config.ParseDuration(text)
-	if err == nil {
-		*l = timeLimit(d)
-	}
-	return err
-}
-
-// lengthOfTime is a timeLimit for what lasts for days at times.
-type lengthOfTime time.Duration
 
 var _ pflag.Value = (*lengthOfTime)(nil)
 
-// String implements [pflag.Value].
-func (l *lengthOfTime) String() string { return (*timeLimit)(l).String() }
+// lasting is the flag of what may take moments.
+func lasting(d *time.Duration) *lengthOfTime { return &lengthOfTime{d, "30s or 10m"} }
+
+// lastingDays is the flag of what lasts for days at times.
+func lastingDays(d *time.Duration) *lengthOfTime { return &lengthOfTime{d, "10m, 12h or 30d"} }
+
+// String implements [pflag.Value]; no length is "".
+func (l *lengthOfTime) String() string {
+	if *l.of == 0 {
+		return ""
+	}
+	return config.Duration(*l.of).String()
+}
 
 // Type implements [pflag.Value].
 func (l *lengthOfTime) Type() string { return "duration" }
 
 // Set implements [pflag.Value].
-func (l *lengthOfTime) Set(text string) error { return (*timeLimit)(l).Set(text) }
+func (l *lengthOfTime) Set(text string) error {
+	d, err := config.ParseDuration(text)
+	if err == nil {
+		*l.of = d
+	}
+	return err
+}

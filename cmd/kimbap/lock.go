@@ -46,7 +46,7 @@ PIN, and programs of kimbap run go on afterwards.`,
 			})
 		},
 	}
-	cmd.Flags().Var((*lengthOfTime)(&length), "for", "unlock by itself after this long: 8h, 2d")
+	cmd.Flags().Var(lastingDays(&length), "for", "unlock by itself after this long: 8h, 2d")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ at them is listed as unknown for those requests. Rate limits are not counted.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&draft, "draft", "", "the policy to judge by (default: the one in force)")
-	f.Var((*lengthOfTime)(&since), "since", "how far back: 24h, 7d")
+	f.Var(lastingDays(&since), "since", "how far back: 24h, 7d")
 	f.StringVar(&agent, "agent", "", "glob over agent names")
 	return cmd
 }
@@ -113,7 +113,7 @@ Where a person was asked only at times, the rules ask every time, and a note say
 		},
 	}
 	f := cmd.Flags()
-	f.Var((*lengthOfTime)(&since), "since", "how far back: 1h, 7d")
+	f.Var(lastingDays(&since), "since", "how far back: 1h, 7d")
 	f.StringVar(&agent, "agent", "", "glob over agent names")
 	return cmd
 }

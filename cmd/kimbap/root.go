@@ -179,7 +179,7 @@ func newRoot(c *cli) *cobra.Command {
 	p.BoolVarP(&c.quiet, "quiet", "q", false, "no messages, only data and errors")
 	p.CountVarP(&c.verbose, "verbose", "v", "log requests (-v), everything (-vv)")
 	p.BoolVarP(&c.yes, "yes", "y", false, "answer yes to every question")
-	p.Var((*timeLimit)(&c.timeout), "timeout", "give up after this long")
+	p.Var(lasting(&c.timeout), "timeout", "give up after this long")
 	root.CompletionOptions.HiddenDefaultCmd = false
 
 	root.AddGroup(

@@ -79,7 +79,7 @@ the shell's only the usual ones and those that --env names.`,
 	f.StringVar(&o.file, "file", "", "read the value from this file")
 	f.StringArrayVar(&o.hosts, "host", nil, "authority it may be sent to; repeat for more")
 	f.StringVar(&o.expires, "expires", "", "do not use it after this time: 90d, 12h, 2027-01-31 or with a time of day")
-	f.Var((*lengthOfTime)(&o.ttl), "ttl", "with a command: keep what it prints in memory this long (default: for the one request)")
+	f.Var(lastingDays(&o.ttl), "ttl", "with a command: keep what it prints in memory this long (default: for the one request)")
 	f.StringArrayVar(&o.env, "env", nil, "with a command: a variable that it gets; repeat for more")
 	return cmd
 }
