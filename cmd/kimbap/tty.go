@@ -61,6 +61,11 @@ func (t *terminal) secret(ctx context.Context, what string) (runtime.Secret, err
 	return secretFrom(data)
 }
 
+// asking is secret for whoever asks several times.
+func (t *terminal) asking(ctx context.Context) func(what string) (runtime.Secret, error) {
+	return func(what string) (runtime.Secret, error) { return t.secret(ctx, what) }
+}
+
 // text asks for what may be seen.
 func (t *terminal) text(ctx context.Context, what string) (string, error) {
 	fmt.Fprintf(t.out, "%s: ", what)
@@ -83,13 +88,13 @@ func (t *terminal) answer(ctx context.Context) (string, error) {
 }
 
 // twice asks for a new secret two times, and is content with none.
-func (t *terminal) twice(ctx context.Context, what string) (runtime.Secret, error) {
-	first, err := t.secret(ctx, what)
+func twice(what string, ask func(what string) (runtime.Secret, error)) (runtime.Secret, error) {
+	first, err := ask(what)
 	if err != nil || first.Empty() {
 		return first, err
 	}
-	again, err := t.secret(ctx, "again")
-	if err == nil && again.Reveal() != first.Reveal() {
+	again, err := ask("again")
+	if err == nil && !again.Equal(first) {
 		err = usage("try again", "the two are not the same")
 	}
 	return first, err

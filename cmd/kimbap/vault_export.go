@@ -130,15 +130,11 @@ func (c *cli) readPassphrase(ctx context.Context, ask bool, file string, fresh b
 	}
 	ctx, stop := c.bounded(ctx)
 	defer stop()
-	first, err := c.readSecret(ctx, "", "passphrase")
-	if err != nil || !fresh {
-		return first, err
+	read := func(what string) (runtime.Secret, error) { return c.readSecret(ctx, "", what) }
+	if fresh {
+		return twice("passphrase", read)
 	}
-	second, err := c.readSecret(ctx, "", "once more")
-	if err == nil && !first.Equal(second) {
-		err = usage("type it twice", "the two are not the same")
-	}
-	return first, err
+	return read("passphrase")
 }
 
 func newVaultImportCommand(c *cli) *cobra.Command {
