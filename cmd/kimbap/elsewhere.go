@@ -281,6 +281,18 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 	return c.unreachable(err)
 }
 
+// elsewhereOr does a command at the server or the daemon, and in this process with the home open
+// where that is to do it. The command only shows what is in force for this folder.
+func (c *cli) elsewhereOr(ctx context.Context, there func(context.Context, *remote.Client) error, here func(context.Context, *app.App) error) error {
+	err := c.elsewhere(ctx, there)
+	if !errors.Is(err, errHere) {
+		return err
+	}
+	o := shows()
+	o.Dir = c.dir()
+	return c.with(ctx, o, here)
+}
+
 // covered makes f the failure of a program of a run to do what the kimbap of the run does not.
 func (c *cli) covered(f *failure) {
 	what := "this"

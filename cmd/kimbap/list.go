@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,16 +18,13 @@ func newListCommand(c *cli) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []app.Available
-			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) (err error) {
+			err := c.elsewhereOr(cmd.Context(), func(ctx context.Context, there *remote.Client) (err error) {
 				list, err = listOf[app.Available](ctx, there, "/v1/services", nil, 0)
 				return err
+			}, func(ctx context.Context, a *app.App) (err error) {
+				list, err = a.ListAvailable(ctx)
+				return err
 			})
-			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
-					list, err = a.ListAvailable(ctx)
-					return err
-				})
-			}
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -46,15 +45,12 @@ func newLLMCommand(c *cli) *cobra.Command {
 				name = args[0]
 			}
 			var list []app.Advice
-			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+			err := c.elsewhereOr(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
 				return there.Get(ctx, "/v1/tools/advice?name="+url.QueryEscape(name), &list)
+			}, func(ctx context.Context, a *app.App) (err error) {
+				list, err = a.Advise(ctx, name)
+				return err
 			})
-			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
-					list, err = a.Advise(ctx, name)
-					return err
-				})
-			}
 			if err != nil {
 				return err
 			}

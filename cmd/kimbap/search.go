@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,22 +23,19 @@ func newSearchCommand(c *cli) *cobra.Command {
 			query := strings.Join(args, " ")
 			var found app.FoundTools
 			var bring []string
-			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+			err := c.elsewhereOr(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
 				q := url.Values{"query": {query}}
 				if limit > 0 {
 					q.Set("limit", strconv.Itoa(limit))
 				}
 				return there.Get(ctx, "/v1/tools/search?"+q.Encode(), &found)
+			}, func(ctx context.Context, a *app.App) (err error) {
+				found, err = a.SearchTools(ctx, query, limit)
+				if len(found.Items) == 0 || found.Partial {
+					bring = a.Bring(strings.Fields(strings.ToLower(query)))
+				}
+				return err
 			})
-			if errors.Is(err, errHere) {
-				err = c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) (err error) {
-					found, err = a.SearchTools(ctx, query, limit)
-					if len(found.Items) == 0 || found.Partial {
-						bring = a.Bring(strings.Fields(strings.ToLower(query)))
-					}
-					return err
-				})
-			}
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 
@@ -26,26 +25,24 @@ func newShowCommand(c *cli) *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			var shown struct {
-				TypeScript  string          `json:"typescript"`
-				Definitions json.RawMessage `json:"definitions"`
-			}
-			err := c.elsewhere(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
-				return there.Get(ctx, "/v1/tools?name="+url.QueryEscape(name), &shown)
+			var text string
+			var definitions any
+			err := c.elsewhereOr(cmd.Context(), func(ctx context.Context, there *remote.Client) error {
+				var shown struct {
+					TypeScript  string          `json:"typescript"`
+					Definitions json.RawMessage `json:"definitions"`
+				}
+				err := there.Get(ctx, "/v1/tools?name="+url.QueryEscape(name), &shown)
+				text, definitions = shown.TypeScript, shown.Definitions
+				return err
+			}, func(ctx context.Context, a *app.App) (err error) {
+				text, definitions, err = a.ShowTools(ctx, name)
+				return err
 			})
-			if err == nil {
-				return c.show(shown.Definitions, func() { fmt.Fprint(c.out, c.seen(shown.TypeScript)) })
-			}
-			if !errors.Is(err, errHere) {
+			if err != nil {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Dir: c.dir(), Despite: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
-				text, definitions, err := a.ShowTools(ctx, name)
-				if err != nil {
-					return err
-				}
-				return c.show(definitions, func() { fmt.Fprint(c.out, c.seen(text)) })
-			})
+			return c.show(definitions, func() { fmt.Fprint(c.out, c.seen(text)) })
 		},
 	}
 }
