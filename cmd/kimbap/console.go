@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -35,11 +32,8 @@ For a kimbap that others use: kimbap serve --console.`,
 			conceal()
 			enter := func(a *app.App) error { return a.EnterConsole(listen) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "console", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				c.warnLocked(a.Locked(), "")
-				longLived()
-				hup := make(chan os.Signal, 1)
-				signal.Notify(hup, syscall.SIGHUP)
-				defer signal.Stop(hup)
+				hup, stop := c.untilEnded(a)
+				defer stop()
 				return a.ServeConsole(ctx, app.ConsoleOptions{Listen: listen, Link: c.sayLink, Reload: hup})
 			})
 		},

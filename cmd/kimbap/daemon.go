@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +40,8 @@ does not run they do it by themselves. A service manager may open the socket for
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "daemon", StartLocked: true, Stdout: os.Stdout, Entrance: (*app.App).EnterDaemon}, func(ctx context.Context, a *app.App) error {
-				c.warnLocked(a.Locked(), "")
-				longLived()
-				hup := make(chan os.Signal, 1)
-				signal.Notify(hup, syscall.SIGHUP)
-				defer signal.Stop(hup)
+				hup, stop := c.untilEnded(a)
+				defer stop()
 				return a.ServeDaemon(ctx, app.DaemonOptions{
 					Listener: ln, Reload: hup, Ready: func(socket string) { fmt.Fprintf(c.err, "listening on unix:%s\n", socket) },
 				})

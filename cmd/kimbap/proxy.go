@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -63,11 +61,8 @@ kimbap env --server URL --shell docker gives them.`,
 			}
 			enter := func(a *app.App) error { return a.EnterProxy(sidecar) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				c.warnLocked(a.Locked(), "")
-				longLived()
-				hup := make(chan os.Signal, 1)
-				signal.Notify(hup, syscall.SIGHUP)
-				defer signal.Stop(hup)
+				hup, stop := c.untilEnded(a)
+				defer stop()
 				return a.Serve(ctx, app.ServeOptions{
 					Listen: a.Config().Proxy.Listen, RequireToken: a.Config().Proxy.Auth == "token",
 					Reload: hup, State: true,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +38,8 @@ With --console there is also a page for browsers, where an operator's token sign
 				return a.EnterAPI(o)
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				c.warnLocked(a.Locked(), "")
-				longLived()
-				hup := make(chan os.Signal, 1)
-				signal.Notify(hup, syscall.SIGHUP)
-				defer signal.Stop(hup)
+				hup, stop := c.untilEnded(a)
+				defer stop()
 				o.Reload = hup
 				o.Ready = func(url, pages string) {
 					fmt.Fprintf(c.err, "serving on %s\n", url)

@@ -77,6 +77,16 @@ func (c *cli) outliveReaders() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
+// untilEnded readies the process to serve until it is ended, and says so where the vault is
+// locked. Each SIGHUP until stop asks for the files to be read anew.
+func (c *cli) untilEnded(a *app.App) (hup <-chan os.Signal, stop func()) {
+	c.warnLocked(a.Locked(), "")
+	longLived()
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, syscall.SIGHUP)
+	return came, func() { signal.Stop(came) }
+}
+
 // stop notes the signal that told this command to end; false when one has before.
 func (c *cli) stop(by os.Signal) bool {
 	first := c.stopped.CompareAndSwap(nil, &app.Stopped{By: by})
