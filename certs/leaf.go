@@ -21,7 +21,7 @@ var errNotOpen = errors.New("the certificate authority is not open")
 // ("host:port", canonical: lower case, no trailing dot, IPv6 in brackets), with
 // the intermediate behind it. Its only subject alternative name is that host,
 // as a DNS name or an IP address (RFC 6125, RFC 5280 section 4.2.1.6). A host
-// that no intermediate permits is [ErrNotPermitted].
+// that no intermediate permits is refused, see [Authority.Permits].
 //
 // Leaves are cached; callers that ask for the same host at once share one
 // signature. The certificate must not be changed.

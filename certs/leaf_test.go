@@ -102,7 +102,7 @@ func TestClientsOfTheRootShakeHandsWithItsLeaves(t *testing.T) {
 		if err != nil || string(text) != "hello" {
 			t.Errorf("dir %q: %q %v", dir, text, err)
 		}
-		if err := RefuseOurs(conn.ConnectionState().VerifiedChains); !errors.Is(err, ErrOurs) {
+		if err := refuseOurs(conn.ConnectionState().VerifiedChains); !errors.Is(err, errOurs) {
 			t.Errorf("our own chain is taken for an upstream's: %v", err)
 		}
 		_ = conn.Close()

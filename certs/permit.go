@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrNotPermitted is the refusal of a leaf for a host that no intermediate permits.
-var ErrNotPermitted = errors.New("no intermediate certificate permits this host")
+// errNotPermitted is the refusal of a leaf for a host that no intermediate permits.
+var errNotPermitted = errors.New("no intermediate certificate permits this host")
 
 // Permit says for which authorities ("host:port", canonical) leaves may be
 // made, one list for each service, and signs the intermediates for them: each
@@ -170,14 +170,14 @@ func (a *Authority) issuerFor(host string, now time.Time) (*standing, *issuer, e
 		is, err := a.single(st, host, now)
 		return st, is, err
 	case is == nil:
-		return nil, nil, ErrNotPermitted
+		return nil, nil, errNotPermitted
 	}
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	st = a.standing.Load()
 	is = st.issuers[host]
 	if is == nil { // permitted no more, in the meantime
-		return nil, nil, ErrNotPermitted
+		return nil, nil, errNotPermitted
 	}
 	if is.serves(now) || is.valid(now) && now.Before(a.retryAt) {
 		return st, is, nil

@@ -99,7 +99,7 @@ func TestEveryHostHasOneIntermediateAndNoOtherHostALeaf(t *testing.T) {
 		}
 		other := rapid.StringMatching(`([a-z][a-z0-9_-]{0,6}\.){0,3}(test|example|a)`).Draw(t, "other")
 		if _, known := all[other]; !known {
-			if _, err := a.Leaf(other + ":443"); !errors.Is(err, ErrNotPermitted) {
+			if _, err := a.Leaf(other + ":443"); !errors.Is(err, errNotPermitted) {
 				t.Fatalf("a leaf for %s: %v", other, err)
 			}
 		}

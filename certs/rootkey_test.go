@@ -51,7 +51,7 @@ func TestTheRootsKeyIsOpenedForSignaturesOnly(t *testing.T) {
 	if a.Permits("d.test:443") {
 		t.Error("a service that is gone has certificates")
 	}
-	if _, err := a.Leaf("c.test:443"); !errors.Is(err, ErrNotPermitted) {
+	if _, err := a.Leaf("c.test:443"); !errors.Is(err, errNotPermitted) {
 		t.Errorf("a cached leaf of a service that is gone: %v", err)
 	}
 	c.Add(issuerLife - issuerRenew + time.Hour)
@@ -118,7 +118,7 @@ func TestARunForgetsTheKeyOfItsRoot(t *testing.T) {
 	if a.Permits("b.test:443") || !a.Permits("a.test:443") {
 		t.Error("the second call permits more, or less")
 	}
-	if _, err := a.Leaf("b.test:443"); !errors.Is(err, ErrNotPermitted) {
+	if _, err := a.Leaf("b.test:443"); !errors.Is(err, errNotPermitted) {
 		t.Errorf("%v", err)
 	}
 	for range 29 { // a run may last as long as its token

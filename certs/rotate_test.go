@@ -186,7 +186,7 @@ func TestANewRootThatCannotBeOpenedStopsTheOldOne(t *testing.T) {
 		if changed, err := a.Refresh(); changed || err == nil || !strings.Contains(err.Error(), "another master key") {
 			t.Errorf("%t %v", changed, err)
 		}
-		if _, err := a.Leaf("a.test:443"); !errors.Is(err, ErrNotPermitted) || a.Permits("a.test:443") {
+		if _, err := a.Leaf("a.test:443"); !errors.Is(err, errNotPermitted) || a.Permits("a.test:443") {
 			t.Errorf("it signs with a root that nobody trusts: %v", err)
 		}
 	}

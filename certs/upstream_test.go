@@ -178,7 +178,7 @@ func TestAnUpstreamWithACertificateOfOursIsRefused(t *testing.T) {
 	c := newClock()
 	a, b := open(t, newDir(t), c, "a.test:443"), open(t, newDir(t), c)
 	foreign := &x509.Certificate{Raw: []byte{1}}
-	if err := RefuseOurs([][]*x509.Certificate{{foreign, foreign}}); err != nil {
+	if err := refuseOurs([][]*x509.Certificate{{foreign, foreign}}); err != nil {
 		t.Errorf("a public chain: %v", err)
 	}
 	for name, chains := range map[string][][]*x509.Certificate{
@@ -188,7 +188,7 @@ func TestAnUpstreamWithACertificateOfOursIsRefused(t *testing.T) {
 		"second chain":    {{foreign}, {foreign, a.Root()}},
 		"intermediate as": {{foreign, issuerOf(t, a, "a.test").cert}},
 	} {
-		if RefuseOurs(chains) == nil {
+		if refuseOurs(chains) == nil {
 			t.Errorf("%s passes", name)
 		}
 	}

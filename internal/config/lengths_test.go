@@ -8,12 +8,12 @@ import (
 
 func TestSizesAndDurations(t *testing.T) {
 	for text, want := range map[string]Size{"0": 0, "65536": 65536, "1B": 1, "512KiB": 512 << 10, "96MiB": 96 << 20, "1GiB": 1 << 30} {
-		if got, err := ParseSize(text); err != nil || got != want {
+		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%s is %d, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "MiB", "-1", "+1", "1.5MiB", "1MB", "1 MiB", "010", "1MiBMiB", "9223372036854775807GiB", "0x10"} {
-		if got, err := ParseSize(text); err == nil {
+		if got, err := parseSize(text); err == nil {
 			t.Errorf("%q is read as %d", text, got)
 		}
 	}

@@ -85,9 +85,9 @@ func TestAnEmptyFileMeansTheDefaults(t *testing.T) {
 			c.Exec.Heap != 96<<20 || c.Approval.HoldFor() != 50*time.Second || c.MasterKey.Source != "auto" {
 			t.Errorf("%s: %+v", name, c)
 		}
-		for key, origin := range c.Origins() {
-			if origin != "default" {
-				t.Errorf("%s: %s comes from %s", name, key, origin)
+		for _, e := range c.Entries() {
+			if e.Origin != "default" {
+				t.Errorf("%s: %s comes from %s", name, e.Key, e.Origin)
 			}
 		}
 	}

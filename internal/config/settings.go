@@ -227,7 +227,7 @@ func duration(key string, to *Duration, low, high time.Duration) setting {
 
 func size(key string, to *Size, low, high Size) setting {
 	return setting{key: key, to: to, kind: aSize, show: func() any { return to.String() }, set: func(v []string) (int, error) {
-		n, err := ParseSize(v[0])
+		n, err := parseSize(v[0])
 		if err != nil {
 			return 0, err
 		}

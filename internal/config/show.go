@@ -44,15 +44,6 @@ func (c *Config) Origin(key string) string {
 	return "default"
 }
 
-// Origins returns [Config.Origin] for every key.
-func (c *Config) Origins() map[string]string {
-	out := map[string]string{}
-	for _, e := range c.Entries() {
-		out[e.Key] = e.Origin
-	}
-	return out
-}
-
 func oneLine(value any) string {
 	switch v := value.(type) {
 	case []string:

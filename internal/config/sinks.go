@@ -149,7 +149,7 @@ func (l *loader) sinkValue(s *Sink, name string, n *yaml.Node) {
 	case "path":
 		s.Path = l.absolute(text, l.at(n))
 	case "max_size":
-		if s.MaxSize, err = ParseSize(text); err == nil && s.MaxSize < 4096 {
+		if s.MaxSize, err = parseSize(text); err == nil && s.MaxSize < 4096 {
 			err = wrong{fmt.Sprintf("max_size of a sink cannot be %q", text), "write 4KiB or more"}
 		}
 	case "keep":

@@ -44,8 +44,8 @@ func (d Duration) String() string {
 // Size is a number of bytes that is written with a binary unit: "96MiB".
 type Size int64
 
-// ParseSize reads a whole number of bytes, KiB, MiB or GiB.
-func ParseSize(text string) (Size, error) {
+// parseSize reads a whole number of bytes, KiB, MiB or GiB.
+func parseSize(text string) (Size, error) {
 	bad := wrong{fmt.Sprintf("%q is not a size", text), "write it as 65536, 512KiB, 96MiB or 1GiB"}
 	digits := strings.TrimRight(text, "KMGiB")
 	n, err := strconv.ParseInt(digits, 10, 64)

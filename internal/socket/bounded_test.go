@@ -254,7 +254,7 @@ func TestOneCallerLeavesRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := keep(ours[6], "greedy"); !errors.Is(err, ErrShare) {
+	if err := keep(ours[6], "greedy"); !errors.Is(err, errShare) {
 		t.Errorf("one more: %v", err)
 	}
 	if err := keep(ours[7], "other"); err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Why a connection is not kept, in the error of [Keep].
 var (
-	ErrGone  = errors.New("the connection gave way to another one") // nobody hears an answer
-	ErrShare = errors.New("its caller has as many connections as one caller may have")
+	errGone  = errors.New("the connection gave way to another one") // nobody hears an answer
+	errShare = errors.New("its caller has as many connections as one caller may have")
 )
 
 // Watch makes a server tell its bounded listeners which connections wait for a request.
@@ -48,10 +48,10 @@ func Keep(ctx context.Context, owner string) error {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if _, there := c.of.all[c]; !there {
-		return refused(ErrGone)
+		return refused(errGone)
 	}
 	if c.of.kept(owner) >= c.of.share() {
-		return refused(ErrShare)
+		return refused(errShare)
 	}
 	c.owner, c.silent = owner, time.Time{}
 	return nil

@@ -41,10 +41,10 @@ const batchSize = 500
 // errAnother is an index that was of another ledger, or of records that a power cut has taken.
 var errAnother = errors.New("the index held records that the ledger has not: they are dropped")
 
-// Reindex adds to the index what the ledger has and it has not. To rebuild an
+// reindex adds to the index what the ledger has and it has not. To rebuild an
 // index, reset it first. It fails, and what it has of a slot is dropped, where the ledger does
 // not hold the last record of it: the numbers behind may be used again.
-func Reindex(ctx context.Context, dir string, index Index) error {
+func reindex(ctx context.Context, dir string, index Index) error {
 	names, err := segment.Slots(dir)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func Search(ctx context.Context, dir string, index Index, q Query) ([]record.Ent
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
 	}
-	if index != nil && !farBehind(ctx, dir, index) && Reindex(ctx, dir, index) == nil {
+	if index != nil && !farBehind(ctx, dir, index) && reindex(ctx, dir, index) == nil {
 		if found, err := index.SearchEntries(ctx, q); err == nil {
 			return found, nil
 		}
