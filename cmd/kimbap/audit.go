@@ -38,7 +38,7 @@ func newAuditCommand(c *cli) *cobra.Command {
 func (c *cli) reading(ctx context.Context, work func(context.Context, *app.App) error) error {
 	ctx, stop := c.bounded(ctx)
 	defer stop()
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
+	a, err := c.unopened()
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,16 @@ func (c *cli) logger(out io.Writer) zerolog.Logger {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
+// options adds to o what this invocation says for every command.
+func (c *cli) options(o app.Options) app.Options {
+	o.Home, o.Env, o.Flags, o.UID, o.Tenant = c.homeDir(), c.env, c.flags, c.uid, c.asTenant()
+	o.Log, o.Clock, o.Nameless = c.logger(c.err), time.Now, c.nameless
+	return o
+}
+
+// unopened is for what needs the configuration at most, or opens no more than it reads.
+func (c *cli) unopened() (*app.App, error) { return app.New(c.options(app.Options{})) }
+
 // open opens the home for a command. With create it is made when missing, and
 // said so in one line.
 func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
@@ -142,10 +152,10 @@ func (c *cli) open(ctx context.Context, o app.Options) (*app.App, error) {
 
 // openBy opens as much of the home as open does.
 func (c *cli) openBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error) (*app.App, error) {
-	o.Home, o.Env, o.Flags, o.UID, o.Tenant, o.Executable = c.wholeHome(), c.env, c.flags, c.uid, c.asTenant(), c.executable
-	o.Nameless, o.Version = c.nameless, currentVersion().String()
+	o = c.options(o)
+	o.Home, o.Executable, o.Version = c.wholeHome(), c.executable, currentVersion().String()
 	o.LogTo = app.NewLogWriter(c.err)
-	o.Log, o.Clock = c.logger(o.LogTo), time.Now
+	o.Log = c.logger(o.LogTo)
 	if info, err := os.Stat(o.Home); err == nil && !info.IsDir() {
 		return nil, usage("give a folder with --home, or in KIMBAP_HOME", "the home %s is a file", c.homeDir())
 	}

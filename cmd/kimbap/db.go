@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ func newDBCommand(c *cli) *cobra.Command {
 func (c *cli) closed(ctx context.Context, work func(context.Context, *app.App) error) error {
 	ctx, stop := c.bounded(ctx)
 	defer stop()
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now})
+	a, err := c.unopened()
 	if err != nil {
 		return err
 	}

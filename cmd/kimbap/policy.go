@@ -36,10 +36,6 @@ func (c *cli) draft(path string) (*app.Draft, error) {
 	return a.Draft(path)
 }
 
-func (c *cli) unopened() (*app.App, error) {
-	return app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Tenant: c.asTenant(), Log: c.logger(c.err), Clock: time.Now})
-}
-
 func newPolicyValidateCommand(c *cli) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/url"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -109,7 +108,7 @@ func (c *cli) proxyConnected(ctx context.Context, o app.ForwardOptions) error {
 // here is this machine's side of a kimbap elsewhere. No home is opened; the configuration
 // is checked as for every command.
 func (c *cli) here() (*app.Machine, error) {
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
+	a, err := c.unopened()
 	if err != nil {
 		return nil, err
 	}

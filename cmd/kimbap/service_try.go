@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ the next test needs no upstream.
 			}
 			ctx, stop := c.bounded(cmd.Context())
 			defer stop()
-			list, err := app.TryService(ctx, t, app.Options{Home: c.homeDir(), Env: c.env, UID: c.uid, Clock: time.Now, Nameless: c.nameless})
+			list, err := app.TryService(ctx, t, c.options(app.Options{}))
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +63,7 @@ func (c *cli) forgetKeyring(ctx context.Context) error {
 	}
 	ctx, stop := c.bounded(ctx)
 	defer stop()
-	a, err := app.New(app.Options{Home: c.homeDir(), Env: c.env, Flags: c.flags, UID: c.uid, Log: c.logger(c.err), Clock: time.Now})
+	a, err := c.unopened()
 	if err != nil {
 		return err
 	}
