@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// redacted is what every printing of a [Secret] shows.
-const redacted = "[secret]"
+// Redacted is what every printing of a [Secret] shows, and what stands for one in a longer text.
+const Redacted = "[secret]"
 
 // Secret is a value that cannot be printed by accident: fmt with any verb,
 // JSON, YAML and text encoders all show "[secret]". It holds a pointer, not a
@@ -42,13 +42,13 @@ func (s Secret) Equal(other Secret) bool {
 }
 
 // String implements [fmt.Stringer].
-func (s Secret) String() string { return redacted }
+func (s Secret) String() string { return Redacted }
 
 // GoString implements [fmt.GoStringer].
-func (s Secret) GoString() string { return redacted }
+func (s Secret) GoString() string { return Redacted }
 
 // Format implements [fmt.Formatter], so that no verb (%d, %x, %#v, …) looks inside.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Redacted)) }
 
 // MarshalText implements [encoding.TextMarshaler]; JSON, YAML and log encoders use it.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }

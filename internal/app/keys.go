@@ -66,7 +66,7 @@ func (a *App) keyWrapper(k config.MasterKey, source string) (vault.KeyWrapper, e
 	case "auto", "file":
 		return wrap.File{Path: a.home.MasterKey()}, nil
 	case "env":
-		return wrap.Env{Key: runtime.NewSecret(k.Value.Reveal()), Following: runtime.NewSecret(k.Next.Reveal())}, nil
+		return wrap.Env{Key: k.Value, Following: k.Next}, nil
 	case "keyring":
 		return a.keyring()
 	case "command":
@@ -77,7 +77,7 @@ func (a *App) keyWrapper(k config.MasterKey, source string) (vault.KeyWrapper, e
 	case "transit":
 		t, err := wrap.NewTransit(wrap.TransitOptions{
 			Address: k.Transit.Address, Mount: k.Transit.Mount, Key: k.Transit.Key, Namespace: k.Transit.Namespace,
-			Token: runtime.NewSecret(k.Transit.Token.Reveal()), CAFile: k.Transit.CAFile, Timeout: k.Timeout.Duration(),
+			Token: k.Transit.Token, CAFile: k.Transit.CAFile, Timeout: k.Timeout.Duration(),
 		})
 		return service(t), err
 	}

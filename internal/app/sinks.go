@@ -110,12 +110,12 @@ func (a *App) sink(c config.Sink) (outlet.Sink, error) {
 
 // poster sends to a URL of the operator's, which is trusted as upstreams are and
 // reached directly: no agent says where it leads.
-func (a *App) poster(url string, token config.Secret) (*sink.Poster, error) {
+func (a *App) poster(url string, token runtime.Secret) (*sink.Poster, error) {
 	trust, err := a.upstreamTLS()
 	if err != nil {
 		return nil, err
 	}
-	return sink.NewPoster(sink.PosterOptions{URL: url, Token: runtime.NewSecret(token.Reveal()), TLS: trust})
+	return sink.NewPoster(sink.PosterOptions{URL: url, Token: token, TLS: trust})
 }
 
 // linger is how long best-effort sinks may hold up the end of a process: a short

@@ -179,7 +179,7 @@ type (
 
 // Databases works on what the home stores while it is not open.
 func (a *App) Databases() database.Keeper {
-	return database.Keeper{Home: a.home, UID: a.o.UID, DSN: runtime.NewSecret(a.config.Current().Store.DSN.Reveal()), Told: a.logsStatements()}
+	return database.Keeper{Home: a.home, UID: a.o.UID, DSN: a.config.Current().Store.DSN, Told: a.logsStatements()}
 }
 
 // logsStatements writes what is asked of the store to a log that wants everything.

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Config is the configuration in force. It is immutable after [Load] and safe
@@ -47,13 +49,13 @@ type Debug struct {
 
 // Proxy is the listener of the agents.
 type Proxy struct {
-	Listen         string   // host:port
-	Auth           string   // local: programs of this user; token: a kimbap token
-	Intercept      string   // services: their hosts only; all
-	Unmatched      string   // allow or deny hosts that have no service
-	Engine         string   // relay or std: what speaks HTTP/1.1 on both sides
-	UpstreamProxy  Secret   // URL of a corporate proxy, which may hold its password
-	NoProxy        []string // ranges, addresses and hosts that are reached without it
+	Listen         string         // host:port
+	Auth           string         // local: programs of this user; token: a kimbap token
+	Intercept      string         // services: their hosts only; all
+	Unmatched      string         // allow or deny hosts that have no service
+	Engine         string         // relay or std: what speaks HTTP/1.1 on both sides
+	UpstreamProxy  runtime.Secret // URL of a corporate proxy, which may hold its password
+	NoProxy        []string       // ranges, addresses and hosts that are reached without it
 	Limits         Limits
 	InsecureListen bool // only by flag: a listener beyond loopback, in clear
 }
@@ -97,11 +99,11 @@ type Audit struct {
 // Anchor is where checkpoints of the trail go, outside of the home. Each place
 // that is set gets all of them.
 type Anchor struct {
-	File    string   // appended to
-	Command []string // a program and its arguments; the checkpoint is on its standard input
-	URL     string   // posted to
-	Token   Secret   // for URL, as a bearer token
-	Every   Duration // between two that are sent
+	File    string         // appended to
+	Command []string       // a program and its arguments; the checkpoint is on its standard input
+	URL     string         // posted to
+	Token   runtime.Secret // for URL, as a bearer token
+	Every   Duration       // between two that are sent
 }
 
 // Approval is how long a request and a question wait for a person, and who is
@@ -139,14 +141,14 @@ type Admin struct{ Listen string }
 
 // Store is where secrets, tokens and approvals are kept.
 type Store struct {
-	DSN Secret // postgres://USER:PASSWORD@HOST/DATABASE; empty: SQLite in the home
+	DSN runtime.Secret // postgres://USER:PASSWORD@HOST/DATABASE; empty: SQLite in the home
 }
 
 // MasterKey says where the key of the vault is kept.
 type MasterKey struct {
-	Source string // auto (which is file), file, env, keyring, command or transit
-	Value  Secret // with source env only
-	Next   Secret // with source env only: the key that shall follow
+	Source string         // auto (which is file), file, env, keyring, command or transit
+	Value  runtime.Secret // with source env only
+	Next   runtime.Secret // with source env only: the key that shall follow
 
 	Command    []string // with source command: run with one more argument, wrap or unwrap
 	CommandEnv []string // names of further variables that it gets
@@ -157,7 +159,7 @@ type MasterKey struct {
 // Transit is the transit engine of a HashiCorp Vault.
 type Transit struct {
 	Address, Mount, Key, Namespace string
-	Token                          Secret
+	Token                          runtime.Secret
 	CAFile                         string // PEM, added to the system's roots
 }
 

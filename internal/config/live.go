@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Live is the configuration in force of a process that goes on while its file changes.
@@ -145,7 +147,7 @@ func (l *loader) twin(s setting, path string, at place) (string, error) {
 	}
 	l.secrets = append(l.secrets, l.absolute(path, at))
 	for _, before := range l.was.settings() {
-		if held, ok := before.to.(*Secret); ok && before.key == s.key {
+		if held, ok := before.to.(*runtime.Secret); ok && before.key == s.key {
 			return held.Reveal(), nil
 		}
 	}

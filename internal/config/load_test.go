@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // write puts a config.yaml into a folder of its own.
@@ -375,7 +377,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 			t.Errorf("the key is shown as %q", form)
 		}
 	}
-	if !strings.Contains(shown, masked) {
+	if !strings.Contains(shown, runtime.Redacted) {
 		t.Error("nothing is masked: the test looks in the wrong place")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"regexp"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Problem is one thing that is wrong with the configuration.
@@ -82,7 +84,7 @@ func excerpt(source []byte, line int) string {
 	}
 	text := strings.TrimRight(lines[line-1], "\r")
 	if ofSecret(lines[:line]) {
-		return text[:indented(text)] + masked
+		return text[:indented(text)] + runtime.Redacted
 	}
 	return maskLine(text)
 }
@@ -120,14 +122,14 @@ const shortPath = 8
 // maskLine hides what follows a key that holds a secret, and of any URL the userinfo and
 // a path that may be one: a line is shown for a mistake beside the secret, too.
 func maskLine(line string) string {
-	line = regexp.MustCompile(`(?i)(`+secretKeys+`\s*)\S.*`).ReplaceAllString(line, "${1}"+masked)
-	line = regexp.MustCompile(`://[^/\s]*@`).ReplaceAllString(line, "://"+masked+"@")
+	line = regexp.MustCompile(`(?i)(`+secretKeys+`\s*)\S.*`).ReplaceAllString(line, "${1}"+runtime.Redacted)
+	line = regexp.MustCompile(`://[^/\s]*@`).ReplaceAllString(line, "://"+runtime.Redacted+"@")
 	path := regexp.MustCompile(`(://[^/?\s"',}]+/?)([^\s"',}]+)`)
 	return path.ReplaceAllStringFunc(line, func(url string) string {
 		m := path.FindStringSubmatch(url)
 		if len(m[2]) <= shortPath && !strings.ContainsRune(m[2], '?') {
 			return url
 		}
-		return m[1] + masked
+		return m[1] + runtime.Redacted
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // kind is the YAML form of a setting.
@@ -177,25 +179,25 @@ func choice(key string, to *string, options ...string) setting {
 	})
 }
 
-func hidden(key string, to *Secret, check func(string) error) setting {
+func hidden(key string, to *runtime.Secret, check func(string) error) setting {
 	return setting{key: key, to: to, value: secret, set: intoSecret(to, check), show: func() any {
 		if to.Empty() {
 			return ""
 		}
-		return masked
+		return runtime.Redacted
 	}}
 }
 
-func twin(key string, to *Secret, check func(string) error) setting {
+func twin(key string, to *runtime.Secret, check func(string) error) setting {
 	return setting{key: key, to: to, value: twinned, set: intoSecret(to, check)}
 }
 
-func intoSecret(to *Secret, check func(string) error) func([]string) (int, error) {
+func intoSecret(to *runtime.Secret, check func(string) error) func([]string) (int, error) {
 	return func(v []string) (int, error) {
 		if err := check(v[0]); err != nil {
 			return 0, err
 		}
-		*to = newSecret(v[0])
+		*to = runtime.NewSecret(v[0])
 		return 0, nil
 	}
 }

@@ -8,19 +8,21 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Sink is a second writer of the trail.
 type Sink struct {
-	Type     string // file, stdout, syslog, webhook, otlp or store
-	Required bool   // mode: required: a request is refused when this sink cannot be written
-	Path     string // file
-	MaxSize  Size   // file: after which it is followed by a new one; 0: never
-	Keep     int    // file: so many that were followed by a new one; 0: all
-	Network  string // syslog: tcp, udp, unix or unixgram
-	Address  string // syslog: host:port or a path
-	URL      string // webhook, otlp
-	Token    Secret // webhook, otlp: sent as a bearer token
+	Type     string         // file, stdout, syslog, webhook, otlp or store
+	Required bool           // mode: required: a request is refused when this sink cannot be written
+	Path     string         // file
+	MaxSize  Size           // file: after which it is followed by a new one; 0: never
+	Keep     int            // file: so many that were followed by a new one; 0: all
+	Network  string         // syslog: tcp, udp, unix or unixgram
+	Address  string         // syslog: host:port or a path
+	URL      string         // webhook, otlp
+	Token    runtime.Secret // webhook, otlp: sent as a bearer token
 }
 
 // sinkKeys are the keys that each type has, the one it needs first.
@@ -50,7 +52,7 @@ func (s Sink) pairs() [][2]string {
 	add(s.Keep > 0, "keep", strconv.Itoa(s.Keep))
 	add(s.Address != "", "address", s.Network+":"+s.Address)
 	add(s.URL != "", "url", s.URL)
-	add(!s.Token.Empty(), "token", masked)
+	add(!s.Token.Empty(), "token", runtime.Redacted)
 	return out
 }
 
@@ -167,7 +169,7 @@ func (l *loader) sinkValue(s *Sink, name string, n *yaml.Node) {
 		if err == nil {
 			err = oneWord(text)
 		}
-		s.Token = newSecret(text)
+		s.Token = runtime.NewSecret(text)
 	}
 	if err != nil {
 		l.problem(l.at(n), err)

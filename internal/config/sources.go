@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // envName is the variable of a key: KIMBAP_PROXY_LISTEN for proxy.listen.
@@ -121,16 +123,16 @@ func (l *loader) readMasterKey() {
 	mk := &l.cfg.MasterKey
 	switch {
 	case mk.Source == "auto" && value != "":
-		mk.Source, mk.Value, l.places["master_key.source"] = "env", newSecret(value), at
+		mk.Source, mk.Value, l.places["master_key.source"] = "env", runtime.NewSecret(value), at
 	case mk.Source == "env" && value != "":
-		mk.Value = newSecret(value)
+		mk.Value = runtime.NewSecret(value)
 	case mk.Source == "env":
 		l.problem(l.places["master_key.source"], wrong{"master_key.source is env, but there is no key", "set " + keyName + " or " + keyName + "_FILE"})
 	case value != "":
 		l.problem(at, wrong{"it is set, but master_key.source is " + mk.Source, "unset it, or write master_key: {source: env}"})
 	}
 	if mk.Source == "env" {
-		mk.Next = newSecret(next)
+		mk.Next = runtime.NewSecret(next)
 	}
 }
 

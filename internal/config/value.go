@@ -31,14 +31,7 @@ func (d Duration) String() string {
 	if n := d.Duration() / day; n > 1 && n <= runtime.MaxDays && d.Duration()%day == 0 {
 		return strconv.Itoa(int(n)) + "d"
 	}
-	text := time.Duration(d).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return runtime.Span(d.Duration())
 }
 
 // Size is a number of bytes that is written with a binary unit: "96MiB".
@@ -81,41 +74,3 @@ type unit struct {
 func units() []unit {
 	return []unit{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}, {"", 1}}
 }
-
-// masked is what stands for a secret wherever a configuration is shown.
-const masked = "[secret]"
-
-// Secret is a value that fmt, JSON, YAML and text encoders show as "[secret]".
-// It holds a pointer, because fmt reaches through unexported strings. The zero
-// Secret is empty.
-type Secret struct{ value *string }
-
-func newSecret(text string) Secret {
-	if text == "" {
-		return Secret{}
-	}
-	return Secret{&text}
-}
-
-// Reveal returns the value itself, for the code that uses it.
-func (s Secret) Reveal() string {
-	if s.value == nil {
-		return ""
-	}
-	return *s.value
-}
-
-// Empty reports whether there is no value.
-func (s Secret) Empty() bool { return s.value == nil }
-
-// String implements [fmt.Stringer].
-func (s Secret) String() string { return masked }
-
-// GoString implements [fmt.GoStringer].
-func (s Secret) GoString() string { return masked }
-
-// Format implements [fmt.Formatter], so that no verb looks inside.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(masked)) }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (s Secret) MarshalText() ([]byte, error) { return []byte(masked), nil }

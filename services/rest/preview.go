@@ -9,7 +9,7 @@ import (
 )
 
 // masked stands for the credential in what a person is shown.
-const masked = "[secret]"
+const masked = runtime.Redacted
 
 // Preview is a request as `call --dry-run` shows it.
 type Preview struct {
@@ -42,7 +42,7 @@ func (b *Backend) Preview(action *runtime.Action, r *runtime.Built) (*Preview, e
 	return p, nil
 }
 
-// mask puts "[secret]" where the credential would stand.
+// mask puts [runtime.Redacted] where the credential would stand.
 func mask(action *runtime.Action, m *message) error {
 	auth := action.Auth
 	if auth == nil || auth.Type == runtime.AuthNone || auth.Type == "" {
