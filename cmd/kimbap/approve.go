@@ -50,7 +50,7 @@ func newApproveListCommand(c *cli) *cobra.Command {
 			}); done {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), listsRights(), func(ctx context.Context, a *app.App) error {
 				if standing {
 					return c.sayStanding(ctx, a)
 				}
@@ -145,7 +145,7 @@ func newApproveRevokeCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve list --standing\n  kimbap approve revoke apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), takesAway(), func(ctx context.Context, a *app.App) error {
 				if err := a.RevokeStanding(ctx, args[0]); err != nil {
 					return err
 				}
@@ -213,7 +213,7 @@ func newApproveRejectCommand(c *cli) *cobra.Command {
 			}); done {
 				return err
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), takesAway(), func(ctx context.Context, a *app.App) error {
 				decided, err := a.Reject(ctx, args[0], reason)
 				if err != nil {
 					return err

@@ -207,6 +207,18 @@ func (c *cli) listing(ctx context.Context, o app.Options, work func(context.Cont
 // neither rules nor services, no open vault and no store.
 func shows() app.Options { return app.Options{Despite: true, StartLocked: true, Storeless: true} }
 
+// takesAway are the options of what takes rights away: it needs no file that somebody may just
+// have broken, and no key.
+func takesAway() app.Options {
+	return app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}
+}
+
+// listsRights are those of what lists what can be taken away. It has no AnyKey, whose comment
+// says why.
+func listsRights() app.Options {
+	return app.Options{Despite: true, Emergency: true, StartLocked: true}
+}
+
 func (c *cli) withBy(ctx context.Context, o app.Options, open func(*app.App, context.Context) error, work func(context.Context, *app.App) error) (err error) {
 	ctx, stop := c.bounded(ctx)
 	defer stop()

@@ -152,7 +152,9 @@ func newUnlinkCommand(c *cli) *cobra.Command {
 		Example: "  kimbap unlink github",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true, Dir: c.dir()}, func(ctx context.Context, a *app.App) error {
+			o := takesAway()
+			o.Dir = c.dir()
+			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				became := a.GiveBack(ctx, args[0])
 				u, err := a.Unlink(ctx, args[0])
 				if err != nil {

@@ -34,7 +34,9 @@ PIN, and programs of kimbap run go on afterwards.`,
 			if cmd.Flags().Changed("for") && length <= 0 {
 				return usage("kimbap lock --for 8h", "--for wants a length of time above zero")
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true, Storeless: true}, func(ctx context.Context, a *app.App) error {
+			o := takesAway()
+			o.Storeless = true
+			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				done, err := a.LockVault(ctx, length)
 				if err == nil || a.Locked() != nil { // it may be locked, and not all done
 					c.reach(ctx, a)

@@ -84,7 +84,7 @@ func newTokenListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap token list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), listsRights(), func(ctx context.Context, a *app.App) error {
 				tokens, err := a.ListTokens(ctx)
 				if err != nil {
 					return err
@@ -160,7 +160,7 @@ func newTokenRevokeCommand(c *cli) *cobra.Command {
 			if !all && app.IsToken(args[0]) {
 				return notItsID()
 			}
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), takesAway(), func(ctx context.Context, a *app.App) error {
 				if all {
 					ids, err := a.RevokeTokens(ctx)
 					if err != nil {

@@ -33,7 +33,11 @@ it brings services that start programs on this machine, that is asked separately
 					return noProject(err)
 				}
 			}
-			return c.with(cmd.Context(), app.Options{Create: !remove, Despite: remove, Emergency: remove, AnyKey: remove, StartLocked: remove}, func(ctx context.Context, a *app.App) error {
+			o := app.Options{Create: true}
+			if remove {
+				o = takesAway()
+			}
+			return c.with(cmd.Context(), o, func(ctx context.Context, a *app.App) error {
 				if remove {
 					was, err := a.Distrust(ctx, c.dir())
 					if err != nil {

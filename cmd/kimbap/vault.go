@@ -138,7 +138,7 @@ func newVaultListCommand(c *cli) *cobra.Command {
 		Example: "  kimbap vault list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.with(cmd.Context(), app.Options{Despite: true, Emergency: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+			return c.with(cmd.Context(), listsRights(), func(ctx context.Context, a *app.App) error {
 				list, err := a.Secrets(ctx)
 				if err != nil {
 					return err

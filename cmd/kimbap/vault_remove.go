@@ -38,7 +38,7 @@ that is no more, name the folder that it was in with --home.`,
 }
 
 func (c *cli) vaultRemove(ctx context.Context, name string) error {
-	return c.with(ctx, app.Options{Despite: true, Emergency: true, AnyKey: true, StartLocked: true}, func(ctx context.Context, a *app.App) error {
+	return c.with(ctx, takesAway(), func(ctx context.Context, a *app.App) error {
 		became := a.SignIns().GiveBack(ctx, name)
 		removed, err := a.RemoveSecret(ctx, name)
 		if err != nil {
