@@ -180,7 +180,7 @@ func (a *App) endedTokens(ctx context.Context, tenant runtime.Tenant) (map[strin
 	tokens, err := a.identity.List(ctx, tenant)
 	ended := map[string]bool{}
 	for _, t := range tokens {
-		if !t.Revoked.IsZero() || !a.o.Clock().Before(t.Expires) {
+		if !t.Valid(a.o.Clock()) {
 			ended[t.Principal()] = true
 		}
 	}

@@ -115,7 +115,7 @@ func (a *App) runs(ctx context.Context) (map[string]bool, error) {
 	}
 	now, out := a.o.Clock(), map[string]bool{}
 	for _, t := range tokens {
-		if t.Revoked.IsZero() && now.Before(t.Expires) {
+		if t.Valid(now) {
 			out[t.Run] = true
 		}
 	}

@@ -26,7 +26,7 @@ func (a *App) doctorRevived(ctx context.Context) (Finding, bool) {
 	}
 	all, err := a.ListTokens(ctx)
 	now := a.o.Clock()
-	valid := slices.DeleteFunc(all, func(t Token) bool { return !t.Revoked.IsZero() || !now.Before(t.Expires) })
+	valid := slices.DeleteFunc(all, func(t Token) bool { return !t.Valid(now) })
 	if err != nil || len(valid) == 0 {
 		return Finding{}, false
 	}

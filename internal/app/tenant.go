@@ -171,7 +171,7 @@ func (a *App) ListTenants(ctx context.Context) ([]Tenant, error) {
 		}
 		now := a.o.Clock()
 		for _, t := range tokens {
-			if t.Revoked.IsZero() && now.Before(t.Expires) {
+			if t.Valid(now) {
 				one.Tokens++
 			}
 		}

@@ -31,12 +31,9 @@ type TokenInfo struct {
 
 // Shown is how a token stands now.
 func (a *App) Shown(t Token) TokenInfo {
-	info := TokenInfo{t.ID, t.Tenant, t.Agent, t.Run, t.Scopes, t.Roles, t.Groups, t.Creator, t.Created, t.Expires, nil, "valid"}
-	switch {
-	case !t.Revoked.IsZero():
-		info.State, info.Revoked = "revoked", &t.Revoked
-	case !a.o.Clock().Before(t.Expires):
-		info.State = "expired"
+	info := TokenInfo{t.ID, t.Tenant, t.Agent, t.Run, t.Scopes, t.Roles, t.Groups, t.Creator, t.Created, t.Expires, nil, t.State(a.o.Clock())}
+	if !t.Revoked.IsZero() {
+		info.Revoked = &t.Revoked
 	}
 	return info
 }

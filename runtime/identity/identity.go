@@ -122,9 +122,9 @@ func (i *Identity) byToken(ctx context.Context, token runtime.Secret, source str
 	switch now := i.now(); {
 	case t == nil:
 		return runtime.Principal{}, i.wrong(source, "the token is not known here")
-	case !t.Revoked.IsZero():
+	case t.State(now) == stateRevoked:
 		return runtime.Principal{}, revoked(t)
-	case !now.Before(t.Expires):
+	case t.State(now) == stateExpired:
 		return runtime.Principal{}, refused(runtime.ReasonTokenExpired, "the token has expired")
 	case now.Before(t.Created.Add(-time.Minute)):
 		e := refused(runtime.ReasonTokenExpired, "the token is not valid yet: the clock was ahead when it was made, or is behind now")

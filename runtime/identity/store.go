@@ -48,3 +48,24 @@ type Token struct {
 	Expires time.Time
 	Revoked time.Time // zero: not revoked
 }
+
+// What [Token.State] says.
+const (
+	stateValid   = "valid"
+	stateRevoked = "revoked"
+	stateExpired = "expired"
+)
+
+// State is how the token stands at a time. What was revoked stays so when it expires.
+func (t *Token) State(now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return stateRevoked
+	case !now.Before(t.Expires):
+		return stateExpired
+	}
+	return stateValid
+}
+
+// Valid reports whether the token is neither revoked nor expired.
+func (t *Token) Valid(now time.Time) bool { return t.State(now) == stateValid }
