@@ -80,7 +80,7 @@ func (c *cli) setPin(ctx context.Context, a *app.App, n app.NewPin, remove bool)
 		}
 	}
 	if !remove {
-		if n.PIN, err = twice("new PIN", t.asking(ctx)); err != nil {
+		if n.PIN, err = askedTwice("new PIN", t.asking(ctx)); err != nil {
 			return err
 		}
 		if n.PIN.Empty() {
@@ -114,7 +114,7 @@ func (c *cli) offerPin(ctx context.Context, a *app.App) error {
 	}
 	defer t.close()
 	c.say("a PIN shows that a person decides when an agent asks for something critical (Enter: none; later: kimbap approve pin)")
-	pin, err := twice("PIN", t.asking(ctx))
+	pin, err := askedTwice("PIN", t.asking(ctx))
 	if errors.Is(err, errUnanswered) {
 		return nil
 	}

@@ -37,7 +37,7 @@ func (l *lengthOfTime) Type() string { return "duration" }
 func (l *lengthOfTime) Set(text string) error {
 	d, err := config.ParseDuration(text)
 	if err == nil {
-		*l.of = d
+		*l.of = d.Duration()
 	}
 	return err
 }

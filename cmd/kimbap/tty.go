@@ -87,8 +87,8 @@ func (t *terminal) answer(ctx context.Context) (string, error) {
 	return answer, err
 }
 
-// twice asks for a new secret two times, and is content with none.
-func twice(what string, ask func(what string) (runtime.Secret, error)) (runtime.Secret, error) {
+// askedTwice asks for a new secret two times, and is content with none.
+func askedTwice(what string, ask func(what string) (runtime.Secret, error)) (runtime.Secret, error) {
 	first, err := ask(what)
 	if err != nil || first.Empty() {
 		return first, err

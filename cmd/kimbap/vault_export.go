@@ -132,7 +132,7 @@ func (c *cli) readPassphrase(ctx context.Context, ask bool, file string, fresh b
 	defer stop()
 	read := func(what string) (runtime.Secret, error) { return c.readSecret(ctx, "", what) }
 	if fresh {
-		return twice("passphrase", read)
+		return askedTwice("passphrase", read)
 	}
 	return read("passphrase")
 }
