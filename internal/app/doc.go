@@ -2,7 +2,7 @@
 // process gives it, [App.Open] builds the stages and the pipeline over one home, [App.Close]
 // writes out what is left. The commands of cmd/kimbap are thin calls of App's methods.
 //
-// What a request may do, identity, policy, vault and trail decide. Who may act for the owner is
+// Identity, policy, vault and trail decide what a request may do. Who may act for the owner is
 // said here: in the console (consoledesk.go), over the API (apioperator.go), beside a person
 // (presence.go). It refuses to run with a home that others can read, with a wrong master key, and
 // with services or a policy that do not load.
