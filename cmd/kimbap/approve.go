@@ -249,7 +249,7 @@ Only the requester can: the request is executed in its name, once.`,
 				if err != nil {
 					return c.ofAnother(ctx, a, args[0], err)
 				}
-				return c.result(a, action, callArgs, answer)
+				return c.result(ctx, a, action, callArgs, answer)
 			})
 		},
 	}

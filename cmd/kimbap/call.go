@@ -215,7 +215,7 @@ func (c *cli) execute(ctx context.Context, a *app.App, action *runtime.Action, a
 	if err != nil {
 		return c.pendingID(f, err)
 	}
-	return c.result(a, action, args, answer)
+	return c.result(ctx, a, action, args, answer)
 }
 
 func (c *cli) sayPending(id string, until time.Time) {
@@ -243,11 +243,11 @@ func (c *cli) pendingID(f callFlags, err error) error {
 }
 
 // result prints an answer as data, or its error with what the service said.
-func (c *cli) result(a *app.App, action *runtime.Action, args runtime.Args, answer *app.Answer) error {
+func (c *cli) result(ctx context.Context, a *app.App, action *runtime.Action, args runtime.Args, answer *app.Answer) error {
 	if err := a.UpstreamError(action, args, answer); err != nil {
 		return app.Told(err, answer)
 	}
-	body, err := a.Filter(action, answer.Body)
+	body, err := a.Filter(ctx, action, answer.Body)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 
 func main() {
 	stayOnFirstThread()
-	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
+	if status, is := app.Worker(os.Args[1:], os.Stdin, os.Stdout); is {
 		os.Exit(status)
 	}
 	// net/http prints bytes of upstreams through the standard logger, and those

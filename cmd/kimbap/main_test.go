@@ -38,7 +38,7 @@ const namelessVar = "KIMBAP_TEST_NAMELESS"
 
 // kimbap is main, with that program for its scripts.
 func kimbap() {
-	if status, is := app.ScriptWorker(os.Args[1:], os.Stdin, os.Stdout); is {
+	if status, is := app.Worker(os.Args[1:], os.Stdin, os.Stdout); is {
 		os.Exit(status)
 	}
 	log.SetOutput(io.Discard)

@@ -99,11 +99,11 @@ func (s apiAgent) call(ctx context.Context, c server.Call, req *runtime.Request)
 		body, err := s.a.Pages(ctx, s.a.pipeline, req, action, Paging{All: c.All, Max: c.Max, Room: c.Room, Free: server.Large})
 		return server.Result{Body: body, Ours: true}, err
 	}
-	answer, err := s.a.calls().Do(ctx, s.a.pipeline, req, action, Answer{Room: c.Room, Free: server.Large})
+	answer, err := s.a.calls(ctx).Do(ctx, s.a.pipeline, req, action, Answer{Room: c.Room, Free: server.Large})
 	if err != nil {
 		return server.Result{}, err
 	}
-	result, err := s.result(action, c.Input, answer)
+	result, err := s.result(ctx, action, c.Input, answer)
 	return result, undone(err, answer, req)
 }
 
@@ -137,11 +137,11 @@ func (s apiAgent) preview(ctx context.Context, c server.Call, action *runtime.Ac
 
 // result is an answer as it is given to the caller, or the error that it is. What
 // the upstream says of an error is the caller's to read.
-func (s apiAgent) result(action *runtime.Action, args runtime.Args, answer *Answer) (server.Result, error) {
+func (s apiAgent) result(ctx context.Context, action *runtime.Action, args runtime.Args, answer *Answer) (server.Result, error) {
 	if err := s.a.UpstreamError(action, args, answer); err != nil {
 		return server.Result{}, refusedBy(err, answer)
 	}
-	body, err := s.a.Filter(action, answer.Body)
+	body, err := s.a.Filter(ctx, action, answer.Body)
 	return server.Result{Body: body, Ours: s.a.Filters(action, answer.Body)}, err
 }
 
@@ -226,7 +226,7 @@ func (s apiAgent) Collect(ctx context.Context, request string, caller runtime.Ca
 	if err != nil {
 		return server.Result{}, err
 	}
-	return s.result(action, args, answer)
+	return s.result(ctx, action, args, answer)
 }
 
 // unknownID is what is said of an id that is not there.

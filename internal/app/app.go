@@ -14,6 +14,7 @@ import (
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/crowd"
+	"github.com/kimbap-run/kimbap/internal/evaluator"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
 	"github.com/kimbap-run/kimbap/internal/neighbours"
@@ -70,7 +71,7 @@ type Options struct {
 	Tenant runtime.Tenant   // whose things are shown and changed; "": the default one's
 
 	Version    string // of this program, which is compared with that of those that run; "": not known
-	Executable string // this program's own file, which also runs the workers of scripts; "": no scripts
+	Executable string // this program's own file, which also runs the workers of scripts and jq expressions; "": no scripts, and jq in this process
 	Ahead      *Ahead // the worker of a script, if one was started already; its maker stops it
 	// StartLocked opens a used vault whose master key is missing, or that its owner
 	// locked, as locked instead of refusing: hosts without a service are still
@@ -182,6 +183,7 @@ type App struct {
 	running     atomic.Pointer[Running]       // what the state file says, nil without one
 	unsaid      atomic.Bool                   // it could not be written the last time
 	self        *home.Self                    // this process, in approvals
+	evaluator   *evaluator.Evaluator          // of the jq expressions of service files
 	neighbours  *neighbours.Circle            // who else runs over this home and those that share its store
 	close       []func(context.Context) error
 	closed      sync.Once
@@ -204,7 +206,7 @@ func New(o Options) (*App, error) {
 	if o.Home == "" {
 		return nil, NoHome()
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant, forms: new(scrub.Cache)}
+	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant, forms: new(scrub.Cache), evaluator: evaluator.New(o.Executable)}
 	if a.tenant == "" {
 		a.tenant = runtime.DefaultTenant
 	}

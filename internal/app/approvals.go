@@ -324,7 +324,7 @@ func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Pri
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := a.calls().Do(ctx, a.pipeline, req, action, *out)
+	answer, err := a.calls(ctx).Do(ctx, a.pipeline, req, action, *out)
 	if err == nil {
 		*out = *answer
 	}

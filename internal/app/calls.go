@@ -15,23 +15,27 @@ type (
 	Paging = call.Paging
 )
 
-// calls does actions by name.
-func (a *App) calls() call.Actions { return call.Actions{Services: a.services, Clock: a.o.Clock} }
+// calls does actions by name, for as long as ctx lasts.
+func (a *App) calls(ctx context.Context) call.Actions {
+	return call.Actions{Services: a.services, Clock: a.o.Clock, JQ: func(expression string, data []byte) ([]byte, error) {
+		return a.evaluator.Filter(ctx, expression, data)
+	}}
+}
 
 // Call does one action and returns its whole answer, as of [call.Actions.Do].
 func (a *App) Call(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action) (*Answer, error) {
-	return a.calls().Do(ctx, p, req, action, Answer{})
+	return a.calls(ctx).Do(ctx, p, req, action, Answer{})
 }
 
 // Pages does an action and asks for the pages that follow, as of [call.Actions.Pages].
 func (a *App) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
 	o.Refused = func(err error, answer *Answer) error { return undone(refusedBy(err, answer), answer, req) }
-	return a.calls().Pages(ctx, p, req, action, o)
+	return a.calls(ctx).Pages(ctx, p, req, action, o)
 }
 
 // Filter applies the action's own response filter to a successful answer.
-func (a *App) Filter(action *runtime.Action, body []byte) ([]byte, error) {
-	return call.Filter(action, body)
+func (a *App) Filter(ctx context.Context, action *runtime.Action, body []byte) ([]byte, error) {
+	return a.calls(ctx).Filter(action, body)
 }
 
 // Filters reports whether Filter makes something else of the answer.
@@ -40,7 +44,7 @@ func (a *App) Filters(action *runtime.Action, body []byte) bool { return call.Fi
 // UpstreamError says what a status of 400 and above means, in the words of the
 // service file where it has some.
 func (a *App) UpstreamError(action *runtime.Action, args runtime.Args, answer *Answer) error {
-	return a.calls().UpstreamError(action, args, answer)
+	return call.Actions{Clock: a.o.Clock}.UpstreamError(action, args, answer)
 }
 
 // Told adds to an error what the service said of it, for the person who called.

@@ -105,13 +105,13 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 		Execution: c.Execution, Step: c.Step, Within: c.Allow, Unattended: a.run.unattended,
 		OnPending: func(_ string, until time.Time) { out.Expires = until },
 	}
-	answer, err := a.calls().Do(ctx, a.pipeline, req, c.Action, Answer{Limit: call.Limit(c.Action, c.MaxAnswer)})
+	answer, err := a.calls(ctx).Do(ctx, a.pipeline, req, c.Action, Answer{Limit: call.Limit(c.Action, c.MaxAnswer)})
 	if out.Sent = req.Sent; err != nil {
 		out.Err = runtime.AsError(err)
 		return out
 	}
 	out.Status, out.Followed = answer.Status, answer.RequestID != req.ID
-	if out.Value, err = a.calls().Value(c.Action, c.Args, answer); err != nil {
+	if out.Value, err = a.calls(ctx).Value(c.Action, c.Args, answer); err != nil {
 		out.Err = runtime.AsError(err)
 	}
 	return out

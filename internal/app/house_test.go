@@ -43,6 +43,7 @@ var plan = map[string]room{
 	"internal/runner/netns":    {4, nil},
 	"internal/home":            {4, []string{"runtime", "services"}},
 	"internal/installer":       {4, []string{"runtime", "classifier", "services", "services/catalog", "services/openapi", "services/review", "internal/home"}},
+	"internal/evaluator":       {4, []string{"runtime", "services/jq"}},
 	"internal/call":            {4, []string{"runtime", "runtime/recognised", "classifier", "services", "services/jq", "services/rest", "services/request"}},
 	"internal/draft":           {4, []string{"runtime", "runtime/recognised", "runtime/audit/record", "runtime/policy", "runtime/policy/condition", "classifier", "services"}},
 	"internal/database":        {4, []string{"runtime", "runtime/store/postgres", "runtime/store/sqlite", "runtime/store/tables", "internal/home", "internal/roster"}},

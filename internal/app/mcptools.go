@@ -67,16 +67,16 @@ func (a *App) mcpCall(ctx context.Context, caller runtime.Caller, c mcp.Call) (m
 		return out, a.pipeline.Do(ctx, req, &Answer{})
 	}
 	req.Action = action.Ref
-	answer, err := a.calls().Do(ctx, a.pipeline, req, action, Answer{Limit: call.Limit(action, mcpAnswer)})
+	answer, err := a.calls(ctx).Do(ctx, a.pipeline, req, action, Answer{Limit: call.Limit(action, mcpAnswer)})
 	if err != nil {
 		return out, err
 	}
-	return a.mcpAnswered(out, action, c.Args, answer)
+	return a.mcpAnswered(ctx, out, action, c.Args, answer)
 }
 
-func (a *App) mcpAnswered(out mcp.Answer, action *runtime.Action, args runtime.Args, answer *Answer) (mcp.Answer, error) {
+func (a *App) mcpAnswered(ctx context.Context, out mcp.Answer, action *runtime.Action, args runtime.Args, answer *Answer) (mcp.Answer, error) {
 	out.Status = answer.Status
-	value, err := a.calls().Value(action, args, answer)
+	value, err := a.calls(ctx).Value(action, args, answer)
 	if len(value) > mcpAnswer { // a filter can make it larger, and with one, or after a yes, more is read
 		return out, &runtime.Error{
 			Code: runtime.CodeUpstream, Reason: runtime.ReasonBodyTooLarge, Stage: runtime.StageExecute, Action: action.Ref,
@@ -105,7 +105,7 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 	if err != nil {
 		return out, err
 	}
-	return a.mcpAnswered(out, action, args, answer)
+	return a.mcpAnswered(ctx, out, action, args, answer)
 }
 
 // decidedWithin is who asks, and an approval of theirs once it is decided, or as it is after

@@ -117,7 +117,7 @@ func (a *Answer) Upgrade() (net.Conn, error) { return nil, http.ErrNotSupported 
 // Abort forgets a body that is not complete.
 func (a *Answer) Abort(error) { a.Body = nil }
 
-// Filters reports whether [Filter] makes something else of the answer, and so what it gives
+// Filters reports whether [Actions.Filter] makes something else of the answer, and so what it gives
 // is text of ours and not the service's own bytes.
 func Filters(action *runtime.Action, body []byte) bool {
 	switch {
@@ -131,7 +131,7 @@ func Filters(action *runtime.Action, body []byte) bool {
 
 // Filter applies the action's own response filter to a successful answer. Where that
 // does not fit, the error is no longer about what the caller asked for: it was done.
-func Filter(action *runtime.Action, body []byte) ([]byte, error) {
+func (a Actions) Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	filter := ""
 	switch {
 	case action.HTTP != nil:
@@ -143,7 +143,7 @@ func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if body, err = jq.Filter(text, quoted); err != nil {
+			if body, err = a.jq(text, quoted); err != nil {
 				return nil, unfit(action, "text_filter", err)
 			}
 		}
@@ -151,11 +151,19 @@ func Filter(action *runtime.Action, body []byte) ([]byte, error) {
 	if filter == "" {
 		return body, nil
 	}
-	out, err := jq.Filter(filter, body)
+	out, err := a.jq(filter, body)
 	if err != nil {
 		return nil, unfit(action, "filter", err)
 	}
 	return out, nil
+}
+
+// jq runs an expression over data, in the process that the Actions have for it.
+func (a Actions) jq(expression string, data []byte) ([]byte, error) {
+	if a.JQ == nil {
+		return jq.Filter(expression, data)
+	}
+	return a.JQ(expression, data)
 }
 
 func unfit(action *runtime.Action, field string, err error) error {
@@ -165,6 +173,11 @@ func unfit(action *runtime.Action, field string, err error) error {
 			Msg:  fmt.Sprintf("%s was done, and there was no room in memory for the %s of its answer", action.Ref, field),
 			Hint: "do not send it again for that; where it only reads, ask for less, or again when less runs",
 		}
+	}
+	if e := *runtime.AsError(err); e.Code != runtime.CodeInvalidInput { // nor for that
+		e.Stage, e.Action = runtime.StageExecute, action.Ref
+		e.Msg, e.Hint = fmt.Sprintf("%s was done, and the %s of its answer was not applied: %s", action.Ref, field, e.Msg), "do not send it again for that"
+		return &e
 	}
 	return &runtime.Error{
 		Code: runtime.CodeUpstream, Stage: runtime.StageExecute, Action: action.Ref,

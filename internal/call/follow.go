@@ -18,10 +18,15 @@ import (
 // mostRedirects bounds a chain of redirects.
 const mostRedirects = 5
 
-// Actions does actions by their names, over the services in force. Both are required.
+// Actions does actions by their names, over the services in force, which are required as the
+// clock is.
 type Actions struct {
 	Services *services.Live
 	Clock    func() time.Time
+
+	// JQ is [jq.Filter] where an expression of a service file can do no harm to what else is
+	// served here; nil: in this process.
+	JQ func(expression string, data []byte) ([]byte, error)
 }
 
 // Do does one action and returns its whole answer, which is bounded like the one that

@@ -59,7 +59,7 @@ func (a Actions) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Re
 			}
 			return nil, err
 		}
-		count, err := got.add(Filter(action, answer.Body))
+		count, err := got.add(a.Filter(action, answer.Body))
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (a Actions) next(s step, answer *Answer, page, count int) (step, bool, erro
 	pages := s.action.HTTP.Pages
 	switch pages.Type {
 	case "cursor":
-		value, err := jq.Filter("first("+pages.Next+") // empty", answer.Body)
+		value, err := a.jq("first("+pages.Next+") // empty", answer.Body)
 		if err != nil || len(value) == 0 || string(value) == `""` || string(value) == "false" {
 			return step{}, false, err
 		}

@@ -20,7 +20,7 @@ func (a Actions) Value(action *runtime.Action, args runtime.Args, answer *Answer
 		}
 		return "", &e
 	}
-	body, err := Filter(action, answer.Body)
+	body, err := a.Filter(action, answer.Body)
 	if err != nil {
 		return "", err
 	}

@@ -3,7 +3,9 @@
 //
 // An expression gets nothing but the data: no environment, no files, no modules. It can
 // loop for ever and double what it holds with every step, so one that takes too much time,
-// memory or output is refused.
+// memory or output is refused. Of a single step only the end of the process is the end: one that
+// is not [Plain] and somebody else's runs in a process of its own (internal/evaluator), which
+// calls [Evaluate].
 //
 // Start reading at [Filter].
 package jq
@@ -33,6 +35,13 @@ const (
 	filterOutput = 64 << 20 // of all results together, bytes
 	perValue     = 4        // bytes that each value counts as beside its text
 	filterText   = 64 << 10 // of the expression itself, bytes
+)
+
+// The bounds, for who ends the process of an expression at them.
+const (
+	Time   = filterTime
+	Memory = filterMemory // bytes
+	Output = filterOutput // bytes
 )
 
 // ErrNoRoom is in the error of an expression that ran out of memory, be it by itself or
@@ -95,7 +104,7 @@ func attempt(code *gojq.Code, data []byte, heap func() uint64) ([]byte, error) {
 		case o := <-done:
 			return o.lines, o.err
 		case <-ctx.Done():
-			return nil, errFilter("the jq expression took more than %v", filterTime)
+			return nil, TooLong()
 		case <-look.C:
 			if heap() <= before+filterMemory {
 				continue
@@ -105,7 +114,7 @@ func attempt(code *gojq.Code, data []byte, heap func() uint64) ([]byte, error) {
 			case <-done:
 				return nil, noRoom()
 			case <-time.After(filterTime):
-				return nil, errFilter("the jq expression took more than %d MiB of memory", filterMemory>>20)
+				return nil, TooMuch()
 			}
 		}
 	}
@@ -117,6 +126,29 @@ func noRoom() error {
 		Msg:  fmt.Sprintf("there was no room in memory for the jq expression: with what ran beside it, it took more than %d MiB", filterMemory>>20),
 		Hint: "ask for less at once, or again when less runs; if it fails alone too, write an expression that needs less",
 	}
+}
+
+// Evaluate is Filter for a process that does nothing else, and that ends when ctx does or its
+// memory has grown too much: it bounds the output alone, and is not tried again.
+func Evaluate(ctx context.Context, expression string, data []byte) (out []byte, err error) {
+	code, err := compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	defer runtime.Contain(&err)
+	return filter(ctx, code, data)
+}
+
+// TooLong is the error of an expression that was ended at [Time].
+func TooLong() error { return errFilter("the jq expression took more than %v", filterTime) }
+
+// TooMuch is the error of an expression that was ended at [Memory].
+func TooMuch() error {
+	return errFilter("the jq expression took more than %d MiB of memory", filterMemory>>20)
+}
+
+func tooLarge() error {
+	return errFilter("the result of the jq expression is over %d MiB", filterOutput>>20)
 }
 
 // Check reports what is wrong with a jq expression, nil for nothing.
@@ -176,16 +208,19 @@ func run(ctx context.Context, code *gojq.Code, input any, out *bytes.Buffer) err
 				return nil
 			}
 			if ctx.Err() != nil {
-				return errFilter("the jq expression took more than %v", filterTime)
+				return TooLong()
 			}
 			return errFilter("the jq expression failed: %.500v", err)
 		}
 		if room := filterOutput - out.Len(); weigh(v, room) < 0 {
-			return errFilter("the result of the jq expression is over %d MiB", filterOutput>>20)
+			return tooLarge()
 		}
 		line, err := gojq.Marshal(v)
 		if err != nil {
 			return errFilter("the result of jq cannot be written as JSON: %v", err)
+		}
+		if out.Len()+len(line) > filterOutput { // escapes are longer than what they stand for
+			return tooLarge()
 		}
 		out.Write(line)
 		out.WriteByte('\n')

@@ -4,6 +4,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/kimbap-run/kimbap/internal/evaluator"
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/workers"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -11,15 +12,19 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/worker"
 )
 
-// ScriptWorker turns this process into one that runs a script, if its arguments
-// (without the program's name) say so, and returns the exit status at its end. It
-// comes before anything else that kimbap does: a worker knows no home, no settings
+// Worker turns this process into one that runs a script, or a jq expression, if its
+// arguments (without the program's name) say so, and returns the exit status at its end.
+// It comes before anything else that kimbap does: a worker knows no home, no settings
 // and no environment.
-func ScriptWorker(args []string, in io.Reader, out io.Writer) (status int, is bool) {
-	if len(args) == 0 || args[0] != worker.Command {
-		return 0, false
+func Worker(args []string, in io.Reader, out io.Writer) (status int, is bool) {
+	switch {
+	case len(args) == 0:
+	case args[0] == worker.Command:
+		return worker.Main(args[1:], in, out, worker.Script()), true
+	case args[0] == evaluator.Command:
+		return evaluator.Main(in, out), true
 	}
-	return worker.Main(args[1:], in, out, worker.Script()), true
+	return 0, false
 }
 
 // Ahead is what was begun before it is known what the configuration says.
