@@ -296,6 +296,9 @@ func (st *Stream) finishBody() error {
 	}
 	st.ended = true
 	st.moved.Broadcast()
+	if st.done {
+		st.c.stir()
+	}
 	st.shut()
 	return nil
 }

@@ -72,14 +72,28 @@ func (c *conn) owe(n int64) {
 	if c.credit == 0 || c.credit < min(int64(c.s.o.ConnWindow)/4, c.window) {
 		return
 	}
-	c.out = appendWindow(c.out, 0, c.credit)
+	c.give(c.credit)
+}
+
+// give tells the client that it may send more, which may be more than has been read: then so
+// much less is owed. The caller holds mu.
+func (c *conn) give(more int64) {
+	c.out = appendWindow(c.out, 0, more)
 	if c.window <= 0 {
 		for _, st := range c.streams {
 			st.reading.moved()
 		}
 	}
-	c.window += c.credit
-	c.credit = 0
+	c.window += more
+	c.credit -= more
+}
+
+// stir has the client look at what has come, with a frame that means nothing else: one that was
+// answered before its body ended may have read the end of its answer and not looked since, as
+// libcurl 7.88 does, which then turns around for ever, waiting for more. The caller holds mu.
+func (c *conn) stir() {
+	c.give(max(c.credit, 1))
+	c.later()
 }
 
 func (st *Stream) owe(n int64) {
