@@ -32,6 +32,23 @@ func badHead(msg string) *runtime.Error {
 	}
 }
 
+// notAMethod is what begins with no method. On the listener a TLS handshake is from a client
+// that takes the proxy for one that is reached over TLS, or for the host.
+func notAMethod(first byte, inside bool) *runtime.Error {
+	if first != recordHandshake || inside {
+		return badHead("it does not begin with a method")
+	}
+	return withoutConnect("this is TLS to the proxy itself, without CONNECT")
+}
+
+// withoutConnect is https that is asked for in a way that no proxy takes.
+func withoutConnect(msg string) *runtime.Error {
+	return &runtime.Error{
+		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonWithoutConnect, Stage: runtime.StageSurface,
+		Msg: msg, Hint: "use CONNECT for https URLs; a client that cannot needs kimbap run --isolate, without proxy variables (docs/clients.md)",
+	}
+}
+
 // ambiguous is a head that two parsers could frame or route differently.
 func ambiguous(reason runtime.Reason, msg string) *runtime.Error {
 	return &runtime.Error{

@@ -177,7 +177,7 @@ func (r *relay) next() bool {
 	r.asked.Add(1)
 	if c := first[0]; !http1.IsTokenByte(c) && c != '\r' && c != '\n' { // TLS, often: its sender waits for us
 		r.head = append(r.head[:0], c)
-		return r.serve(r.head, badHead("it does not begin with a method"))
+		return r.serve(r.head, notAMethod(c, r.c.tunnel != nil))
 	}
 	if buffered, _ := r.br.Peek(r.br.Buffered()); !bytes.Contains(buffered, []byte("\r\n\r\n")) {
 		r.reads.Within(r.s.o.Limits.HeadTimeout, r.c.SetReadDeadline)

@@ -159,10 +159,7 @@ func direct(t target, req *runtime.Request) *runtime.Error {
 	if t.scheme == "http" {
 		return nil
 	}
-	return &runtime.Error{
-		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidTarget, Stage: runtime.StageSurface,
-		Msg: "the proxy takes http URLs; https goes through CONNECT", Hint: "use CONNECT for https URLs",
-	}
+	return withoutConnect("the proxy takes http URLs; https goes through CONNECT")
 }
 
 // recognise fills in the action and its arguments. On a host of a service the

@@ -52,6 +52,7 @@ const (
 	ReasonUnsupportedMedia     Reason = "unsupported_media"     // a body that must be judged, in a format that kimbap does not read
 	ReasonUpgradeNotAllowed    Reason = "upgrade_not_allowed"   // the action has websocket: false, or the upgrade is to another protocol
 	ReasonUpstreamUnavailable  Reason = "upstream_unavailable"  // connection refused, unreachable, or no such host
+	ReasonWithoutConnect       Reason = "without_connect"       // TLS, or a request with an https URL, to the proxy itself instead of CONNECT
 	ReasonPolicyChanged        Reason = "policy_changed"        // allowed when asked, denied when used
 	ReasonTampered             Reason = "tampered"              // a stored record does not verify
 	ReasonTooManyPending       Reason = "too_many_pending"      // one caller has too many open approvals

@@ -19,6 +19,8 @@ type Counts struct {
 	Unauthorized map[string]runtime.CredentialUse `json:"unauthorized,omitempty"`
 	// Untrusting is for how many hosts no program took the certificate, though one was shown it.
 	Untrusting int64 `json:"untrusting,omitempty"`
+	// Unconnected is how often a program asked the proxy for https without CONNECT.
+	Unconnected int64 `json:"unconnected,omitempty"`
 	// Undecided are the approvals that end with the run, since nobody decided them.
 	Undecided []string `json:"undecided,omitempty"`
 }
@@ -54,6 +56,9 @@ func (c Counts) remarks(isolated bool, where string) (out []string) {
 			hosts = fmt.Sprintf("%d hosts", c.Untrusting)
 		}
 		out = append(out, fmt.Sprintf("a program did not accept kimbap's certificate for %s (%skimbap status): it has roots of its own, or wants the file of SSL_CERT_FILE in an option (docs/clients.md, Command-line tools)", hosts, where))
+	}
+	if c.Unconnected > 0 {
+		out = append(out, "a program asked the proxy for https without CONNECT, which no proxy takes: kimbap run --isolate -- env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy CMD (Linux; docs/clients.md, Clients without CONNECT)")
 	}
 	if c.Requests == 0 && !isolated {
 		out = append(out, "if it used the network it went around kimbap, without a key, as programs do that read no proxy variables: kimbap run --isolate (Linux), kimbap doctor --client all")

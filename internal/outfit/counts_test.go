@@ -17,6 +17,16 @@ func TestTheEndSaysThatTheCertificateWasNotTaken(t *testing.T) {
 	}
 }
 
+// Such a program has no use for the proxy, and says little of it: an isolated run needs none.
+func TestTheEndSaysThatAProgramAskedWithoutCONNECT(t *testing.T) {
+	for n, want := range map[int64]bool{-1: false, 0: false, 1: true, 2: true} {
+		said := strings.Join(Counts{Requests: 1, Unconnected: n}.remarks(false, ""), "\n")
+		if strings.Contains(said, "kimbap run --isolate -- env -u HTTPS_PROXY -u https_proxy -u ALL_PROXY -u all_proxy CMD") != want || !want && said != "" {
+			t.Errorf("%d: %q", n, said)
+		}
+	}
+}
+
 // A 401 to a page of another origin is not for want of a key.
 func TestTheEndSaysWhyAPageGotNone(t *testing.T) {
 	said := strings.Join(Counts{Requests: 1, Unauthorized: map[string]runtime.CredentialUse{"notes": runtime.CredentialWithheld}}.remarks(false, ""), "\n")

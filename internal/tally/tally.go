@@ -25,6 +25,7 @@ import (
 type Counter struct {
 	requests, denied, pending atomic.Int64
 	rejected                  atomic.Int64 // programs that said that they do not take our certificate
+	unconnected               atomic.Int64 // requests for https to the proxy itself, without CONNECT
 	shown                     atomic.Int64 // how often a certificate was shown to a program
 
 	mu      sync.RWMutex                     // written seldom: nearly every request only looks
@@ -106,8 +107,13 @@ func (t *Counter) Note(r *runtime.Record) {
 // add counts a request that ended so.
 func (t *Counter) add(err error) {
 	t.requests.Add(1)
-	if err != nil && runtime.AsError(err).Reason == runtime.ReasonClientRejected {
-		t.rejected.Add(1)
+	if err != nil {
+		switch runtime.AsError(err).Reason {
+		case runtime.ReasonClientRejected:
+			t.rejected.Add(1)
+		case runtime.ReasonWithoutConnect:
+			t.unconnected.Add(1)
+		}
 	}
 	switch code := runtime.CodeOf(err); {
 	case code == runtime.CodeApprovalPending:
@@ -136,7 +142,7 @@ type Counts = outfit.Counts
 func (t *Counter) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load(), Unauthorized: maps.Clone(t.keyless)}
+	c := Counts{Requests: t.requests.Load(), Denied: t.denied.Load(), Pending: t.pending.Load(), Unauthorized: maps.Clone(t.keyless), Unconnected: t.unconnected.Load()}
 	for _, took := range t.took {
 		if !took {
 			c.Untrusting++

@@ -73,6 +73,20 @@ func TestHostsWhoseCertificateNobodyTook(t *testing.T) {
 	}
 }
 
+// A program that asks the proxy for https without CONNECT gets nowhere, and many say little.
+func TestProgramsThatAskWithoutCONNECT(t *testing.T) {
+	t.Parallel()
+	var c Counter
+	c.Note(&runtime.Record{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonInvalidHost}})
+	if got := c.Counts().Unconnected; got != 0 {
+		t.Errorf("%d before there was one", got)
+	}
+	c.Note(&runtime.Record{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonWithoutConnect}})
+	if got := c.Counts(); got.Unconnected != 1 || got.Denied != 2 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
 // A body that is too large to be judged, or no JSON, is refused here and never sent: an
 // agent whose conversation has outgrown a rule hears that its host has a limit.
 func TestWhatCannotBeJudgedIsDenied(t *testing.T) {
