@@ -19,8 +19,26 @@ import (
 // distrustAge is how long such a program is spoken of.
 const distrustAge = 24 * time.Hour
 
-// distrustFix is what to do about it.
-func (a *App) distrustFix() string {
+// distrust is which hosts programs have not taken the certificate for, by name, and how
+// those programs were started.
+type distrust struct {
+	hosts         []string
+	inRun, beside bool
+}
+
+// distrustFix is what to do about it. A program that `kimbap run` started has the variables.
+func (a *App) distrustFix(d distrust) string {
+	const own = "a program that kimbap run started has roots of its own, or wants the file of SSL_CERT_FILE in an option (docs/clients.md, Command-line tools)"
+	switch {
+	case d.inRun && d.beside:
+		return own + "; others: " + a.besideFix()
+	case d.inRun:
+		return own
+	}
+	return a.besideFix()
+}
+
+func (a *App) besideFix() string {
 	return "start the program with kimbap run, or " + a.takeVariables() + " before it; kimbap doctor --client NAME finds out more"
 }
 
@@ -40,28 +58,41 @@ func UsualShell(getenv func(name string) string) string {
 	return runner.UsualShell(goruntime.GOOS, getenv)
 }
 
-// distrusted are the hosts whose certificate programs have not taken lately, by name.
-func (a *App) distrusted(ctx context.Context) ([]string, error) {
+// distrusted are the programs that have not taken the certificate lately.
+func (a *App) distrusted(ctx context.Context) (distrust, error) {
 	records, err := a.recent(ctx, RecordQuery{
 		Code: string(runtime.CodeCanceled), Text: `"reason":"` + string(runtime.ReasonClientRejected) + `"`, Since: a.o.Clock().Add(-distrustAge),
 	})
-	var out []string
-	for _, r := range records {
-		host := strings.TrimSuffix(r.Host, ":443")
-		if at, there := slices.BinarySearch(out, host); !there {
-			out = slices.Insert(out, at, host)
-		}
-	}
-	return out, err
+	return distrustIn(records), err
 }
 
+// distrustIn takes from records of programs that did not take the certificate what is said of
+// them. A run on this machine writes in a slot of its own.
+func distrustIn(records []Record) (d distrust) {
+	for _, r := range records {
+		if r.Slot == slotRun || strings.HasPrefix(r.Slot, slotRun+"-") {
+			d.inRun = true
+		} else {
+			d.beside = true
+		}
+		host := strings.TrimSuffix(r.Host, ":443")
+		if at, there := slices.BinarySearch(d.hosts, host); !there {
+			d.hosts = slices.Insert(d.hosts, at, host)
+		}
+	}
+	return d
+}
+
+// slotRun is the audit slot of `kimbap run`; a second one at the same time adds a number.
+const slotRun = "run"
+
 func (a *App) doctorPrograms(ctx context.Context) Finding {
-	hosts, err := a.distrusted(ctx)
+	d, err := a.distrusted(ctx)
 	switch {
 	case err != nil:
 		return Finding{"programs", "warn", "the trail cannot be searched: " + err.Error(), "kimbap audit verify"}
-	case len(hosts) == 0:
+	case len(d.hosts) == 0:
 		return Finding{"programs", "ok", "none refused kimbap's certificate today", ""}
 	}
-	return Finding{"programs", "warn", fmt.Sprintf("some did not accept kimbap's certificate today, for %s", strings.Join(hosts, ", ")), a.distrustFix()}
+	return Finding{"programs", "warn", fmt.Sprintf("some did not accept kimbap's certificate today, for %s", strings.Join(d.hosts, ", ")), a.distrustFix(d)}
 }

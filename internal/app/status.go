@@ -82,14 +82,14 @@ func (a *App) Status(ctx context.Context) (*Status, error) {
 	if err := a.storedStatus(ctx, s); err != nil {
 		return nil, err
 	}
-	var err error
 	s.Audit, s.AuditFix = a.trailLook()
 	s.Lacks = a.lacks()
-	if s.Distrusted, err = a.distrusted(ctx); err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
+	d, err := a.distrusted(ctx)
+	if s.Distrusted = d.hosts; err != nil || s.Distrusted == nil { // a trail that cannot be read shows above and in doctor
 		s.Distrusted = []string{}
 	}
 	if len(s.Distrusted) > 0 {
-		s.DistrustFix = a.distrustFix()
+		s.DistrustFix = a.distrustFix(d)
 	}
 	if s.Refused, err = a.refusedKeys(ctx); err != nil || s.Refused == nil { // the same
 		s.Refused = []string{}
