@@ -15,6 +15,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/runtimetest"
 	"github.com/kimbap-run/kimbap/services/servicestest"
 )
 
@@ -275,7 +276,8 @@ func TestOpenTunnelLosesItsExpiredToken(t *testing.T) {
 	var ahead atomic.Int64
 	k := apptest.New(t, apptest.Options{
 		Serve: app.ServeOptions{RequireToken: true},
-		Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
+		// The wall's: by the other a request that is about to end would have lasted for as long.
+		Clock: func() time.Time { return runtimetest.Asleep(time.Now(), time.Duration(ahead.Load())) },
 	})
 	token, _, err := k.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
 	if err != nil {
