@@ -59,8 +59,7 @@ func TestAnotherProcessGivesTheSame(t *testing.T) {
 		{"length | (", data},
 		{"input", data},
 		{`import "a" as a; 1`, data},
-		{"\"xxxx\" * 17e6 | ascii_upcase", "1"},
-		{"def f: [f]; f", "1"},
+		{"\"xxxx\" * 17e6", "1"},
 		{strings.Repeat(" ", 64<<10) + "length", data},
 	} {
 		want, wantErr := jq.Filter(c.expression, []byte(c.data))
@@ -86,6 +85,7 @@ func TestASingleStepEndsWithItsProcess(t *testing.T) {
 		"reduce range(22) as $i ([0]; .+.) | . as $p | null | setpath($p;1) | length",
 		"reduce range(34) as $i (0; [., .]) | tojson | length",
 		"reduce range(60) as $i (\"ab\"; . + .) | length",
+		"def f: [f]; f",
 		"reduce range(40) as $i (0; [., .]) | . == (reduce range(40) as $i (0; [., .]))",
 	} {
 		out, err := e.Filter(t.Context(), expression, []byte("1"))

@@ -140,10 +140,17 @@ func TestASilentCallIsNotAskedTooOften(t *testing.T) {
 		t.Fatal(err)
 	}
 	asks(1)
-	for _, other := range others {
-		q.answer(<-q.streams, true)
-		if err := <-other; err != nil {
-			t.Error(err)
+	for i, other := range others {
+		select {
+		case stream := <-q.streams:
+			q.answer(stream, true)
+			if err := <-other; err != nil {
+				t.Error(err)
+			}
+		case err := <-other: // the last one may have come as the connection would take no more, and was not sent
+			if i == 0 || err == nil {
+				t.Errorf("call %d ended unanswered: %v", i, err)
+			}
 		}
 	}
 }
