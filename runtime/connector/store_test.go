@@ -11,10 +11,12 @@ import (
 )
 
 // unstored is a rig of a bubble whose renewed grant could not be stored for a minute, by when the
-// lock of the grant was given up.
-func unstored(t *testing.T) *rig {
+// lock of the grant was given up, and the vault that it stores into.
+func unstored(t *testing.T) (*rig, *lockable) {
 	t.Helper()
 	r := inBubble(t)
+	l := &lockable{shelf: r.s}
+	r.o.Keeper = l
 	time.Sleep(2 * time.Hour)
 	r.s.fill(true)
 	r.uses(t, "access-token-1")
@@ -22,7 +24,7 @@ func unstored(t *testing.T) *rig {
 	if len(r.s.lock) > 0 {
 		t.Fatal("the grant is still locked")
 	}
-	return r
+	return r, l
 }
 
 // What could not be stored is stored soon after it can be, whether somebody asks for it or not: in
@@ -31,7 +33,7 @@ func TestWhatCouldNotBeStoredIsStoredUnasked(t *testing.T) {
 	t.Parallel()
 	t.Run("renewed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := unstored(t)
+			r, _ := unstored(t)
 			r.s.fill(false)
 			time.Sleep(firstPause + time.Second)
 			next := r.another(t)
@@ -60,7 +62,7 @@ func TestWhatCouldNotBeStoredIsStoredUnasked(t *testing.T) {
 	})
 	t.Run("and found again by a request", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r := unstored(t)
+			r, _ := unstored(t)
 			anew := r.s.stored(t)
 			anew.AccessToken = "signed-in-anew"
 			r.s.set(t, anew, 2)
@@ -107,12 +109,8 @@ func TestTheEndOfAProcessEndsTheAttemptsToStore(t *testing.T) {
 	}{"database": {runtime.CodeStorageBusy, "database can be written"}, "lock": {runtime.CodeVaultLocked, "kimbap unlock"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := unstored(t)
-				if name == "lock" {
-					l := &lockable{shelf: r.s}
-					l.shut.Store(true)
-					r.o.Keeper = l
-				}
+				r, l := unstored(t)
+				l.shut.Store(name == "lock")
 				ended, end := context.WithCancel(t.Context())
 				end()
 				e := runtime.AsError(r.Close(ended))
