@@ -116,7 +116,7 @@ func died(err error) error {
 func broken(err error) error {
 	return &runtime.Error{
 		Code: runtime.CodeInternal, Msg: "the process of the jq expression gave no answer",
-		Hint: "try again; the log has what the system said", Err: fmt.Errorf("evaluate a jq expression: %w", err),
+		Hint: "try again when less runs on this machine", Err: fmt.Errorf("evaluate a jq expression: %w", err),
 	}
 }
 
