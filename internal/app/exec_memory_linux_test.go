@@ -67,7 +67,8 @@ func TestHostileScriptsStayWithinNumberAndMemory_EX019(t *testing.T) {
 	}
 }
 
-// children are the workers of this process, with what each has taken at most.
+// children are the workers of this process, with what each has taken at most. One that is only
+// being started has this process's memory still, and its command line; it is seen next time.
 func children(t *testing.T) map[int]int {
 	t.Helper()
 	processes, err := os.ReadDir("/proc")
@@ -75,12 +76,19 @@ func children(t *testing.T) map[int]int {
 		t.Error(err)
 		return nil
 	}
+	ours, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		t.Error(err)
+	}
 	parent := fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())
 	found := map[int]int{}
 	for _, p := range processes {
 		pid, err := strconv.Atoi(p.Name())
 		if err != nil {
 			continue
+		}
+		if line, err := os.ReadFile("/proc/" + p.Name() + "/cmdline"); err != nil || bytes.Equal(line, ours) {
+			continue // it has ended, or is being started
 		}
 		status, err := os.ReadFile("/proc/" + p.Name() + "/status")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "no such process") {
