@@ -246,7 +246,11 @@ actions:
 
 func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
 	t.Parallel()
-	k := apptest.New(t, apptest.Options{Serve: app.ServeOptions{RequireToken: true}})
+	begun := time.Now()
+	k := apptest.New(t, apptest.Options{
+		Serve: app.ServeOptions{RequireToken: true},
+		Clock: func() time.Time { return begun }, // on a slow machine a refusal would take so long that it is cut
+	})
 	other := k.Open(t, "")
 	token, info, err := other.CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
 	if err != nil {
@@ -274,10 +278,12 @@ func TestOpenTunnelLosesItsRevokedToken(t *testing.T) {
 func TestOpenTunnelLosesItsExpiredToken(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64
+	begun := time.Now()
 	k := apptest.New(t, apptest.Options{
 		Serve: app.ServeOptions{RequireToken: true},
 		// The wall's: by the other a request that is about to end would have lasted for as long.
-		Clock: func() time.Time { return runtimetest.Asleep(time.Now(), time.Duration(ahead.Load())) },
+		// The other stands still: on a slow machine a refusal would take so long that it is cut.
+		Clock: func() time.Time { return runtimetest.Asleep(begun, time.Duration(ahead.Load())) },
 	})
 	token, _, err := k.Open(t, "").CreateToken(t.Context(), app.TokenGrant{Agent: "a", Scopes: []string{"notes.*"}, TTL: time.Hour})
 	if err != nil {

@@ -153,7 +153,7 @@ func Intents(t testing.TB, l *audit.Log, from, to int) {
 
 // Step moves the clock on until the condition holds.
 func Step(clock *runtimetest.Clock, reached func() bool) error {
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if reached() {
 			return nil
 		}

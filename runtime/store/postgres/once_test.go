@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestACutLineExecutesNothingTwice_CR011(t *testing.T) {
 			s := &story{t: t, line: server.Line(t), at: at, before: kind == "before it arrives"}
 			s.open(server.Database(t))
 			s.tell()
-			if !s.cut {
+			if !s.cut.Load() {
 				if at < 5 {
 					t.Errorf("cut %s: %d statements only", kind, at-1)
 				}
@@ -61,22 +62,22 @@ type story struct {
 	desk     *approval.Desk
 	at       int  // the statement
 	before   bool // it arrives
-	cut      bool
+	cut      atomic.Bool
 	executed int
 }
 
 func (s *story) open(database string) {
 	s.t.Helper()
-	count := 0
+	var count atomic.Int64
 	var err error
 	s.db, err = postgres.Open(s.t.Context(), postgres.Options{DSN: s.line.DSN(database), Create: true, Told: func(string) {
 		if s.desk == nil {
 			return // it is being opened
 		}
-		if count++; count != s.at {
+		if count.Add(1) != int64(s.at) {
 			return
 		}
-		s.cut = true
+		s.cut.Store(true)
 		if s.before {
 			s.line.Cut()
 		} else {
