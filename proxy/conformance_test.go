@@ -49,6 +49,17 @@ func TestAnswerFields(t *testing.T) {
 	}
 }
 
+// Proxy-Status is for the client, by whichever proxy on the way it was written (RFC 9209).
+func TestProxyStatusReachesTheClient(t *testing.T) {
+	r := newRig(t, nil)
+	r.upstream("api.good.test:443", answering("HTTP/1.1 504 Gateway Timeout\r\nProxy-Status: edge; error=connection_timeout\r\nContent-Length: 2\r\n\r\nno"))
+	inside := r.open("api.good.test:443")
+	inside.send(openGood)
+	if resp, _ := inside.get("GET"); resp.Header.Get("Proxy-Status") != "edge; error=connection_timeout" {
+		t.Errorf("%v", resp.Header)
+	}
+}
+
 // PC-004: 100 comes when the body is wanted, a refusal comes without it.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()

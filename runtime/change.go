@@ -18,7 +18,7 @@ type ChangeKind string
 const (
 	ChangeHop             ChangeKind = "hop_by_hop"        // a field of one connection, removed; of TE "trailers" stays (RFC 9110 section 7.6.1)
 	ChangeNamed           ChangeKind = "connection_named"  // a field that Connection names, removed
-	ChangeProxy           ChangeKind = "proxy_field"       // a Proxy- field, removed
+	ChangeProxy           ChangeKind = "proxy_field"       // a Proxy- field, removed; of an answer Proxy-Status stays (RFC 9209)
 	ChangeKimbap          ChangeKind = "kimbap_field"      // an X-Kimbap- field, removed
 	ChangeMisleading      ChangeKind = "misleading"        // a field that makes some servers act on another target, removed
 	ChangeCallerKey       ChangeKind = "caller_credential" // the caller's own credential, removed

@@ -49,7 +49,7 @@ func (x *exchange) answer(ctx context.Context, resp *http.Response, body io.Read
 		return err
 	}
 	dropped := func(name string) { x.declare(runtime.ChangeTrailer, name) }
-	if trailer := cleanTrailer(resp.Trailer, dropped, callersOwn[:]...); len(trailer) > 0 {
+	if trailer := cleanTrailer(resp.Trailer, dropped, endsAnswer); len(trailer) > 0 {
 		x.scrubHead(trailer)
 		x.out.Trailer(trailer)
 	}
@@ -67,7 +67,7 @@ func (x *exchange) announced(trailer http.Header) []string {
 		case x.message.scrub.InName(name):
 			x.declare(runtime.ChangeScrubbedName, "")
 			x.result.Scrubbed++
-		case !trailerAllowed(name, callersOwn[:]):
+		case !endsAnswer(name):
 			x.declare(runtime.ChangeTrailer, name)
 		default:
 			names = append(names, name)

@@ -37,6 +37,27 @@ func TestFieldsOfAnAnswer_PC002(t *testing.T) {
 	}
 }
 
+// Proxy-Status is for the caller, by whichever proxy on the way it was written (RFC 9209
+// section 2), in a trailer too; unless this connection's end says that it is its own.
+func TestProxyStatusReachesTheCaller(t *testing.T) {
+	say := func(head string) servicestest.Behave {
+		return func(c *servicestest.Conn, r *servicestest.Request) bool {
+			return c.ReadBody(r) == nil && c.Send("HTTP/1.1 502 Bad Gateway\r\nProxy-Status: edge; error=dns_error\r\nProxy-Status: r2\r\nProxy-Info: x\r\n", head,
+				"Transfer-Encoding: chunked\r\n\r\n", servicestest.Chunk("ok"), "0\r\nProxy-Status: edge; error=http_response_incomplete\r\nProxy-Info: x\r\n\r\n")
+		}
+	}
+	r := newRig(t, servicestest.Options{Routes: map[string]servicestest.Behave{
+		"/end": say("Trailer: Proxy-Status, Proxy-Info\r\n"), "/named": say("Connection: Proxy-Status\r\n"),
+	}})
+	answer, _ := r.must(t, r.call("GET", "/end"))
+	equal(t, "Proxy-Status", strings.Join(answer.Header["Proxy-Status"], ", "), "edge; error=dns_error, r2")
+	equal(t, "announced", answer.Header.Get("Trailer"), "Proxy-Status")
+	equal(t, "at the end", answer.Trailer.Get("Proxy-Status"), "edge; error=http_response_incomplete")
+	equal(t, "of one hop", len(answer.Header["Proxy-Info"])+len(answer.Trailer["Proxy-Info"]), 0)
+	answer, _ = r.must(t, r.call("GET", "/named"))
+	equal(t, "named by Connection", len(answer.Header["Proxy-Status"]), 0)
+}
+
 // A status that is none reaches nobody, whichever engine reads it, and over HTTP/2 too:
 // net/http panics when it is asked to write one.
 func TestAStatusThatIsNoneReachesNobody(t *testing.T) {

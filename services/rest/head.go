@@ -22,6 +22,10 @@ var framingFields = [...]string{
 // no meaning, but a client that merges trailers would take them for its own.
 var callersOwn = [...]string{"authorization", "cookie"}
 
+// proxyStatus is the one field of proxies that is for the caller: each proxy on the way
+// adds to it, in the head of an answer or in its trailer (RFC 9209 section 2).
+const proxyStatus = "Proxy-Status"
+
 // misleading fields make some servers act on another target or method than the
 // one that was judged.
 var misleading = [...]string{
@@ -237,7 +241,7 @@ func (x *exchange) cleanAnswer(h http.Header, status int) {
 			continue
 		case among(name, hopFields[:]):
 			x.declare(runtime.ChangeHop, name)
-		case begins(name, "proxy-"):
+		case begins(name, "proxy-") && name != proxyStatus:
 			x.declare(runtime.ChangeProxy, name)
 		case in(named, name):
 			x.declare(runtime.ChangeNamed, name)
@@ -282,16 +286,15 @@ func (x *exchange) declare(kind runtime.ChangeKind, name string) {
 	x.result.Declare(runtime.Change{Kind: kind, Name: name, Answer: true})
 }
 
-// cleanTrailer copies the trailer fields that may be passed on, and tells
-// dropped of the others. Private ones are credentials, which no trailer may
-// carry past the check of the head.
-func cleanTrailer(h http.Header, dropped func(name string), private ...string) http.Header {
+// cleanTrailer copies the trailer fields that are allowed, and tells dropped of
+// the others.
+func cleanTrailer(h http.Header, dropped func(name string), allowed func(name string) bool) http.Header {
 	if len(h) == 0 {
 		return nil
 	}
 	out := make(http.Header, len(h))
 	for name, list := range h {
-		if trailerAllowed(name, private) {
+		if allowed(name) {
 			out[name] = slices.Clone(list)
 		} else {
 			dropped(name)
@@ -300,12 +303,17 @@ func cleanTrailer(h http.Header, dropped func(name string), private ...string) h
 	return out
 }
 
+// trailerAllowed reports whether a trailer field is passed on. Private ones are
+// credentials, which no trailer may carry past the check of the head.
 func trailerAllowed(name string, private []string) bool {
 	folded := fold(name)
 	return http1.IsToken(name) && !slices.Contains(hopFields[:], folded) && !slices.Contains(framingFields[:], folded) &&
 		!strings.HasPrefix(folded, "proxy-") && !strings.HasPrefix(folded, "x-kimbap-") &&
 		!slices.ContainsFunc(private, func(p string) bool { return fold(p) == folded })
 }
+
+// endsAnswer is trailerAllowed for the answers.
+func endsAnswer(name string) bool { return name == proxyStatus || trailerAllowed(name, callersOwn[:]) }
 
 // tokens reads a comma list of names, folded (RFC 9110 section 5.6.1).
 func tokens(list []string) []string {

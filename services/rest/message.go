@@ -291,7 +291,8 @@ func (m *message) trailers(r *http.Request, sent *upload, h2 bool) (atEnd func()
 // placeholder is dropped there: what is before it has left already.
 func (m *message) tail(sent *upload) http.Header {
 	sent.tail()
-	out := cleanTrailer(m.trailer(), sent.drop, m.noTrailer()...)
+	private := m.noTrailer()
+	out := cleanTrailer(m.trailer(), sent.drop, func(name string) bool { return trailerAllowed(name, private) })
 	for name, list := range out {
 		if m.marked != nil && m.marked(name, list) {
 			delete(out, name)
