@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"iter"
 	"net/http"
 	"strings"
 )
@@ -14,12 +15,22 @@ func fieldList(key string, lines []string) ([]any, *Error) {
 		return nil, badInput(reasonAmbiguousParameter, "header field %s has a comma between quotes, and servers differ in what its elements are", key)
 	}
 	elements := make([]any, 0, len(lines))
-	for element := range strings.SplitSeq(text, ",") {
-		if element = strings.Trim(element, " \t"); element != "" {
-			elements = append(elements, element)
-		}
+	for element := range Elements(text) {
+		elements = append(elements, element)
 	}
 	return elements, nil
+}
+
+// Elements are those of a field whose lines are joined with commas, without the empty ones
+// (RFC 9110 section 5.6.1). Quotes are text here, as to many readers.
+func Elements(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for element := range strings.SplitSeq(text, ",") {
+			if element = strings.Trim(element, " \t"); element != "" && !yield(element) {
+				return
+			}
+		}
+	}
 }
 
 // commaInQuotes reports whether some reader finds a comma between quotes: one to which a

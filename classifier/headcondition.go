@@ -48,7 +48,7 @@ func (c *compiled) headHolds(in *Input, query string) (bool, *Error) {
 			if len(values) == 0 {
 				return false, nil
 			}
-			if err := cond.nearly("header field", values[0]); err != nil || !cond.takes(values[0]) {
+			if holds, err := cond.holdsInField(values[0]); err != nil || !holds {
 				return false, err
 			}
 		}
@@ -72,6 +72,35 @@ func (c *condition) holdsInQuery(query string) (holds bool, err *Error) {
 		err = judge(value)
 	}
 	return holds, err
+}
+
+// holdsInField judges a condition on a field of the head. Whoever reads it as a list reads
+// each element. In a field that is none, such as a date, no part between commas is a value
+// that somebody would write a condition on.
+func (c *condition) holdsInField(text string) (bool, *Error) {
+	if c.takes(text) {
+		return true, nil
+	}
+	if err := c.nearly("header field", text); err != nil || strings.IndexByte(text, ',') < 0 {
+		return false, err
+	}
+	for element := range Elements(text) {
+		if c.takes(element) || c.nearly("header field", element) != nil {
+			return false, badInput(reasonAmbiguousParameter, "header field %s decides the action and is a list: write one value", shown(c.key))
+		}
+	}
+	return false, nil
+}
+
+// listing is 1 for a route of which a field's value is a list: it goes before those that
+// refuse a list of which one element is theirs.
+func (c *compiled) listing() int {
+	if slices.ContainsFunc(c.conditions, func(cond condition) bool {
+		return cond.place == InHeader && slices.ContainsFunc(cond.values(), func(v string) bool { return strings.Contains(v, ",") })
+	}) {
+		return 1
+	}
+	return 0
 }
 
 // listed reports whether the condition is on a list of the query that is written like one.

@@ -209,6 +209,7 @@ func (l *leaf) order(method string) bool {
 		return cmp.Or(
 			cmp.Compare(b.weight, a.weight),
 			cmp.Compare(b.speaks(method), a.speaks(method)),
+			cmp.Compare(b.listing(), a.listing()),
 			cmp.Compare(b.route.Rank, a.route.Rank),
 			cmp.Compare(a.route.Source, b.route.Source),
 			cmp.Compare(a.route.Action, b.route.Action),
