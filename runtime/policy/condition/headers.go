@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 
+	"github.com/kimbap-run/kimbap/classifier"
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -36,23 +37,42 @@ func headersOf(q *runtime.Question) (any, error) {
 	return types.NewStringStringMap(adapter{}, fields), nil
 }
 
-// split is a field that comes on several lines of which one is what the expression compares:
-// it sees them as one, and many servers read the first or the last. Empty: none is.
+// split is a field of which one part, and not the whole, is what the expression compares: it
+// comes on several lines, which the expression sees as one and of which many servers read the
+// first or the last, or it is a list of which they read the elements. Empty: none is.
 func (n *names) split(header http.Header) string {
 	for name, below := range n.members {
-		lines, found := 0, false
+		var lines []string
 		for field, values := range header {
-			if fieldKey(field) != fieldKey(name) {
-				continue
+			if fieldKey(field) == fieldKey(name) {
+				lines = append(lines, values...)
 			}
-			lines += len(values)
-			found = found || slices.ContainsFunc(values, func(line string) bool { return slices.Contains(below.texts, line) })
 		}
-		if found && lines > 1 {
+		if len(lines) > 1 && slices.ContainsFunc(lines, below.has) || below.passedOver(strings.Join(lines, ", ")) {
 			return fieldKey(name)
 		}
 	}
 	return ""
+}
+
+// passedOver reports whether an element of a field is what is compared, and the whole is not.
+// In a field that is no list, such as a date, no part between commas is a value that a rule
+// compares.
+func (l *operands) passedOver(field string) bool {
+	if len(l.texts) == 0 || !strings.Contains(field, ",") || l.has(field) {
+		return false
+	}
+	for element := range classifier.Elements(field) {
+		if l.has(element) {
+			return true
+		}
+	}
+	return false
+}
+
+// inHead reports whether an argument is a field of the head.
+func inHead(a *runtime.Action, name string) bool {
+	return slices.ContainsFunc(a.Params, func(p runtime.Param) bool { return p.Name == name && p.In == runtime.InHeader })
 }
 
 // fieldKey is the one name of a field however it is spelled.

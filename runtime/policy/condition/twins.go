@@ -140,6 +140,7 @@ func (n *names) alike(name string) bool {
 const (
 	spelled = " has a member in another spelling than the rule, which servers may read as the same"
 	many    = " has a list where the rule compares one value, and servers may read any of it"
+	listed  = " is a list in a field of the head, and servers may read the one that the rule compares"
 	padded  = " has blanks around a value that the rule compares, and servers may read it without them"
 	retyped = " has a value of another type than the one that the rule compares, and servers may read it as that"
 )
@@ -198,7 +199,7 @@ func (c *Condition) twin(q *runtime.Question) string {
 			return "request.query" + why
 		}
 		if name := c.uses.inHeaders.split(q.Request.Raw.Header); name != "" {
-			return fmt.Sprintf("request.headers has %q on several lines, and servers may read the one that the rule compares", name)
+			return fmt.Sprintf("request.headers has %q on several lines or as a list, and servers may read the one that the rule compares", name)
 		}
 	}
 	if c.uses.inArgs.members == nil && !c.uses.inArgs.computed {
@@ -211,6 +212,9 @@ func (c *Condition) twin(q *runtime.Question) string {
 		}
 		if below == nil {
 			continue
+		}
+		if text, isText := value.(string); isText && inHead(q.Action, name) && below.passedOver(text) {
+			return "args." + name + listed
 		}
 		why := below.unclear(value)
 		if why == retyped && isScalar(value) {

@@ -32,6 +32,8 @@ func (l *operands) compare(literal any) {
 	}
 }
 
+func (l *operands) has(text string) bool { return slices.Contains(l.texts, text) }
+
 // The words for true and false in forms, as frameworks read them.
 var (
 	yes = []string{"true", "1", "t", "on", "yes", "y"}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // "50" is 50 to many servers, 1 is true, and an object with numbers for keys is a list. A rule
@@ -96,6 +98,67 @@ func TestAFieldOnTwoLinesCannotBeJudged(t *testing.T) {
 			if err := ask(header); err != nil {
 				t.Errorf("%s with %v: %v", when, header, err)
 			}
+		}
+	}
+}
+
+// What stands in a list of a field is the field's value to whoever reads its elements, on
+// however many lines they come: one line with two is the same to RFC 9110 as two with one.
+func TestAnElementOfAFieldIsNotPassedOver(t *testing.T) {
+	const when = `request.headers[?"x-env"].orValue("") == "production"`
+	for when, fields := range map[string]struct{ split, plain []http.Header }{
+		when: {
+			[]http.Header{
+				{"X-Env": {"production, x", "y"}}, {"X-Env": {"y", "x ,\tproduction"}}, {"X-Env": {"x"}, "X_env": {"y,production"}},
+				{"X-Env": {"production, x"}}, {"X-Env": {"x,production"}}, {"X-Env": {"production,"}}, {"X-Env": {`"a, production, b"`}},
+			},
+			[]http.Header{{"X-Env": {"x-production, y"}}, {"X-Env": {"a production, y", "z"}}, {"X-Env": {"x"}, "Accept": {"production, a", "b"}}},
+		},
+		`request.headers["x-env"] in ["production", "production, x"]`: {
+			[]http.Header{{"X-Env": {"x, production"}}, {"X-Env": {"production, x, y"}}},
+			[]http.Header{{"X-Env": {"production, x"}}, {"X-Env": {"production"}}, {"X-Env": {"x, y"}}},
+		},
+		// Where a comma parts nothing, a rule compares the whole or no element.
+		`request.headers["if-unmodified-since"] == "Mon, 30 Nov 2026 10:00:00 GMT"`: {
+			nil, []http.Header{{"If-Unmodified-Since": {"Mon, 30 Nov 2026 10:00:00 GMT"}}, {"If-Unmodified-Since": {"Mon, 30 Nov 2026 11:00:00 GMT"}}},
+		},
+		`request.headers["user-agent"] == "curl/8"`: {nil, []http.Header{{"User-Agent": {"Mozilla/5.0 (KHTML, like Gecko)"}}}},
+		`request.headers["x-env"].contains("production") || request.headers["x-env"].matches("(^|,) *staging *(,|$)")`: {
+			nil, []http.Header{{"X-Env": {"production, x"}}, {"X-Env": {"staging, x", "y"}}},
+		},
+	} {
+		c := compile(t, when, nil)
+		for _, header := range fields.split {
+			q := question(nil)
+			q.Request.Raw.Header = header
+			if _, err := c.Holds(q); err == nil || !strings.Contains(err.Error(), "servers may read the one that the rule compares") {
+				t.Errorf("%s with %v: %v", when, header, err)
+			}
+		}
+		for _, header := range fields.plain {
+			q := question(nil)
+			q.Request.Raw.Header = header
+			if _, err := c.Holds(q); err != nil {
+				t.Errorf("%s with %v: %v", when, header, err)
+			}
+		}
+	}
+}
+
+// An argument that is a field of the head is one to servers like any other field.
+func TestAnElementOfAFieldThatIsAnArgumentIsNotPassedOver(t *testing.T) {
+	c := compile(t, `args.env == "production"`, nil)
+	for value, c2 := range map[string]struct {
+		in      runtime.Place
+		unclear bool
+	}{
+		"production, x": {runtime.InHeader, true}, "x,production": {runtime.InHeader, true}, "production": {runtime.InHeader, false},
+		"x, y": {runtime.InHeader, false}, " production,x": {runtime.InQuery, false}, "production,x ": {runtime.InPath, false},
+	} {
+		q := question(runtime.Args{"env": value})
+		q.Action.Params = []runtime.Param{{Name: "env", Type: runtime.TypeString, In: c2.in}}
+		if _, err := c.Holds(q); (err != nil) != c2.unclear || err != nil && !strings.Contains(err.Error(), "args.env") {
+			t.Errorf("%q in the %s: %v", value, c2.in, err)
 		}
 	}
 }
