@@ -298,6 +298,11 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 	if body != nil {
 		r.Body = somebody
 	}
+	for _, name := range http1.List(head.Header["Trailer"]) {
+		if !http1.IsToken(name) { // not among those of Framing, where the others are looked at
+			x.declare(runtime.ChangeTrailer, name)
+		}
+	}
 	if len(head.Framing.Trailers) > 0 {
 		r.Trailer = make(http.Header, len(head.Framing.Trailers))
 		for _, name := range head.Framing.Trailers {
