@@ -38,7 +38,8 @@ var errDesync = errors.New("the client sent bytes that are not a request")
 // bare LF, Content-Length beside Transfer-Encoding). A head reaches net/http
 // whole and checked, or not at all.
 //
-// Read is called by one goroutine at a time; resume and release by the handler.
+// Read is called by one goroutine at a time; what the handler calls stands in
+// guardhandler.go.
 type guard struct {
 	src      io.Reader
 	deadline func(time.Time) error // for reads of src
@@ -112,6 +113,12 @@ func (g *guard) now() (state int, left int64) {
 	return g.state, g.left
 }
 
+func (g *guard) become(state int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state = state
+}
+
 // pull reads bytes nobody has looked at.
 func (g *guard) pull(p []byte) (int, error) {
 	if len(g.rest) == 0 {
@@ -181,32 +188,6 @@ func (g *guard) limbo(p []byte) (int, error) {
 	g.rest = append([]byte{p[0]}, g.rest...)
 	return 0, err
 }
-
-func (g *guard) become(state int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.state = state
-}
-
-// resume says that the answer to the last request was an ordinary one: what
-// follows is a request again, unless the client sent bytes for the tunnel it
-// hoped for.
-func (g *guard) resume() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.next == readLimbo {
-		g.next = readGap
-	}
-	if g.state == readLimbo {
-		g.state = readGap
-		if g.early {
-			g.state = readBroken
-		}
-	}
-}
-
-// release says that the connection was taken over: what follows is a tunnel's.
-func (g *guard) release() { g.become(readOpaque) }
 
 // head reads one head whole, checks it and makes it the next thing delivered.
 // Until its first bytes come only p is used, so that a connection on which
@@ -345,55 +326,4 @@ func (g *guard) refuse(err *runtime.Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.state, g.refusal = readBroken, err
-}
-
-// taken returns the head of the request that a handler begins to serve, nil
-// when heads are not kept.
-func (g *guard) taken() []byte {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.kept) == 0 {
-		return nil
-	}
-	head := g.kept[0]
-	g.kept = g.kept[1:]
-	return head
-}
-
-// fault is refused as an error.
-func (g *guard) fault() error { return errorOf(g.refused()) }
-
-// blame is what the client did that ended its request, nil when it went away.
-func (g *guard) blame() error {
-	if fault := g.fault(); fault != nil {
-		return fault
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.late != nil {
-		return tooSlow("nothing more of the request body came for too long", g.late)
-	}
-	return nil
-}
-
-// arrived reports whether the rest of a body has come. Nobody reads meanwhile.
-func (g *guard) arrived() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch g.state {
-	case readBody:
-		return int64(len(g.rest)) >= g.left
-	case readChunks:
-		trial := g.chunks
-		_, done, err := trial.scan(g.rest)
-		return done && err == nil
-	}
-	return g.state != readBroken
-}
-
-// refused returns why the last head, or the body behind it, was refused, nil when it was not.
-func (g *guard) refused() *runtime.Error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.refusal
 }
