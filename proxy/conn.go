@@ -80,7 +80,7 @@ func (s *Server) newConn(c, raw net.Conn, peer runtime.Peer, t *tunnel) *conn {
 	source, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	made := &conn{
 		Conn: c, raw: raw, peer: peer, source: source, tunnel: t, broke: s.broke, ending: &s.relays.draining,
-		guard:   &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads},
+		guard:   &guard{src: c, deadline: c.SetReadDeadline, limits: &s.o.Limits, spare: &s.scratches, check: checkRouting, keep: s.o.KeepHeads, inside: t != nil},
 		parting: &s.tunnels.parting,
 	}
 	if t == nil {

@@ -47,6 +47,7 @@ type guard struct {
 	spare    *scratches
 	check    func(head) *runtime.Error
 	keep     bool // heads for the handlers
+	inside   bool // a tunnel
 
 	mu      sync.Mutex
 	state   int
@@ -209,6 +210,9 @@ func (g *guard) head(p []byte) error {
 	}
 	for {
 		end, err := headEnd(buf, seen)
+		if err != nil && buf[0] == recordHandshake {
+			err = notAMethod(buf[0], g.inside)
+		}
 		if err == nil && end == 0 && len(buf) > g.limits.HeaderBytes || end > g.limits.HeaderBytes {
 			err = tooLarge("the request head is over the limit")
 		}
