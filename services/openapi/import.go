@@ -265,6 +265,9 @@ func (i *importer) drop(s *service, p *planner, problems services.Problems) bool
 		case !isBad:
 			taken.take(a)
 		case !a.guard:
+			if len(a.match) > 0 && overlapping().MatchString(why) {
+				why = besideAnother
+			}
 			i.skip(a.from.String(), why)
 			if beyond(a.method, a.risk, a.grants) {
 				guards = append(guards, p.bare(a.from, p.prefix, a.name, a.risk, a.grants))
@@ -283,6 +286,10 @@ func (i *importer) drop(s *service, p *planner, problems services.Problems) bool
 	}
 	return found
 }
+
+// besideAnother is why one of two operations is left out that only different keys of the query
+// tell apart, as S3's ?acl and ?tagging: both may stand in one, so a file with both does not load.
+const besideAnother = "one request may have its query and that of another operation, so match: cannot tell them apart"
 
 // named finds the actions that have problems, with what is said of each first.
 func (i *importer) named(problems services.Problems) map[string]string {

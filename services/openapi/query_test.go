@@ -45,3 +45,28 @@ func TestAValueThatMeansMoreIsNoCondition(t *testing.T) {
 		}
 	}
 }
+
+// Two bare keys may stand in one query, so no match: tells them apart. The report says so in
+// the words of the document, and what hands out access is guarded.
+func TestTwoBareKeysAreNotToldApart(t *testing.T) {
+	r, err := one(t, head+`"/{bucket}": {"get": {"operationId": "list"}},
+		"/{bucket}?acl": {"get": {"operationId": "get-acl"}, "put": {"operationId": "put-acl"}},
+		"/{bucket}?policy": {"get": {"operationId": "get-policy"}, "put": {"operationId": "put-policy"}},
+		"/{bucket}?tagging": {"get": {"operationId": "get-tagging"}, "put": {"operationId": "put-tagging"}}}}`, openapi.Options{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "one request may have its query and that of another operation, so match: cannot tell them apart"
+	if report := r.Report(); r.Imported != 3 || !strings.Contains(report, "4 × "+why+": GET /{bucket}?") || strings.Contains(report, "x.yaml:") {
+		t.Error(report)
+	}
+	set := parse(t, r)
+	if a := judged(t, set, "GET", "/b?acl"); !strings.HasPrefix(a.Name, "get-") {
+		t.Errorf("GET ?acl is %s", a.Name)
+	}
+	for _, target := range []string{"/b?acl", "/b?acl&policy", "/b?policy&acl="} {
+		if a := judged(t, set, "PUT", target); !a.GrantsAccess {
+			t.Errorf("PUT %s is %s", target, a.Name)
+		}
+	}
+}
