@@ -215,7 +215,7 @@ func (d *Desk) watch(ctx context.Context, a Approval, until time.Time, standing 
 		case a.State == Rejected:
 			return ticket, false, rejected(&a)
 		case a.State == Expired:
-			return ticket, false, expiredError(&a)
+			return ticket, false, d.over(&a)
 		case a.State != Pending:
 			return ticket, false, nil
 		}
@@ -237,11 +237,11 @@ func (d *Desk) watch(ctx context.Context, a Approval, until time.Time, standing 
 
 // use consumes an approved approval, verified, for one execution.
 func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, used bool, err error) {
-	if d.expired(a) || d.wrong(a.Created) { // a yes of a wrong clock would be good until its day
+	if d.expired(a) {
 		if _, err := d.expire(ctx, a); err != nil {
 			return ticket, false, err
 		}
-		return ticket, false, expiredError(a)
+		return ticket, false, d.over(a)
 	}
 	f, err := d.open(ctx, a)
 	if err == nil && f.former {
@@ -261,7 +261,7 @@ func (d *Desk) use(ctx context.Context, a *Approval) (ticket runtime.Ticket, use
 	a.By, a.Presence = yes.By, yes.Presence
 	ticket = d.handOut(a)
 	if d.expired(a) { // the store took its time
-		late := expiredError(a)
+		late := d.over(a)
 		if err := d.Finish(ctx, ticket, late); err != nil {
 			return runtime.Ticket{}, false, err
 		}

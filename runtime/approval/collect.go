@@ -22,7 +22,7 @@ func (d *Desk) collect(ctx context.Context, call *runtime.Call, verdict runtime.
 	case a.State == Rejected:
 		return ticket, rejected(&a)
 	case a.State == Expired:
-		return ticket, expiredError(&a)
+		return ticket, d.over(&a)
 	case a.State == Pending:
 		return ticket, pending(&a, d.now())
 	case a.State != Approved:

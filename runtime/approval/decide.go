@@ -106,9 +106,9 @@ func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runti
 		if _, err := d.expire(ctx, &a); err != nil {
 			return a, err
 		}
-		return a, expiredError(&a)
+		return a, d.over(&a)
 	case a.State == Expired:
-		return a, expiredError(&a)
+		return a, d.over(&a)
 	case a.State != Pending:
 		return a, decidedAlready(&a)
 	}

@@ -210,8 +210,9 @@ func (d *Desk) pause(ctx context.Context, changed <-chan struct{}, most time.Dur
 	return nil
 }
 
-// expired reports whether the approval may no longer be used or decided.
-func (d *Desk) expired(a *Approval) bool { return !d.now().Before(a.Expires) }
+// expired reports whether the approval may no longer be used or decided: its time is over, or a
+// wrong clock has dated it, by which it would be good until that clock's day.
+func (d *Desk) expired(a *Approval) bool { return !d.now().Before(a.Expires) || d.wrong(a.Created) }
 
 // expire closes an open approval that is past its time.
 func (d *Desk) expire(ctx context.Context, a *Approval) (bool, error) {

@@ -85,6 +85,15 @@ func expiredError(a *Approval) *runtime.Error {
 	}
 }
 
+// over is what is told of an approval that has expired.
+func (d *Desk) over(a *Approval) error {
+	e := expiredError(a)
+	if !a.Moot() && d.wrong(a.Created) {
+		e.Msg = "the approval was asked for by a clock that was wrong: it is dated " + a.Created.UTC().Format(time.RFC3339)
+	}
+	return e
+}
+
 // askerEnded is told to whoever says yes too late for the requester.
 func askerEnded(a *Approval) *runtime.Error {
 	asker := "the token that asked is not valid any more"

@@ -1,6 +1,7 @@
 package approval_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +141,45 @@ func TestAQuestionFromFarAheadEndsNoOther(t *testing.T) {
 	d.accept(t, id)
 	if _, err := d.Await(t.Context(), note(agent("a"), "2", "x"), asked()); runtime.CodeOf(err) != runtime.CodeApprovalExpired {
 		t.Errorf("a yes of 64 years ahead: %v", err)
+	}
+}
+
+// A question that a wrong clock has dated far ahead is nobody's: the same request asks anew, and a
+// yes to the old one is refused, not lost. One of a clock that is a little ahead is shared.
+func TestAQuestionFromFarAheadIsAskedAnew(t *testing.T) {
+	for by, over := range map[time.Duration]bool{64 * 365 * 24 * time.Hour: true, 10 * time.Minute: false} {
+		store, ahead := newMemory(), &wall{time.Now()}
+		ahead.set(by)
+		old := deskBy(t, store, ahead).ask(t, refund(agent("a"), "1"))
+		d := deskBy(t, store, &wall{time.Now()})
+		if a, err := d.Status(t.Context(), agent("a"), old); err != nil || (a.State == approval.Expired) != over {
+			t.Errorf("%s ahead: %s %v", by, a.State, err)
+		}
+		id := d.ask(t, refund(agent("a"), "1"))
+		if (id != old) != over {
+			t.Errorf("%s ahead: asked as %s, then as %s", by, old, id)
+		}
+		if over {
+			_, err := d.yes(t, old, approval.Yes{})
+			wantCode(t, err, runtime.CodeApprovalExpired)
+		}
+		d.accept(t, id)
+		if _, err := d.Await(t.Context(), refund(agent("a"), "1"), asked()); err != nil {
+			t.Errorf("%s ahead: the yes: %v", by, err)
+		}
+	}
+}
+
+// Whoever decides one, or waits for it, hears of its date: until then it is not over by any clock.
+func TestAQuestionFromFarAheadSaysSo(t *testing.T) {
+	store, ahead := newMemory(), &wall{time.Now()}
+	ahead.set(64 * 365 * 24 * time.Hour)
+	old := deskBy(t, store, ahead).ask(t, refund(agent("a"), "1"))
+	d := deskBy(t, store, &wall{time.Now()})
+	_, err := d.yes(t, old, approval.Yes{})
+	wantCode(t, err, runtime.CodeApprovalExpired)
+	if e := runtime.AsError(err); !strings.Contains(e.Msg, "clock") || !strings.Contains(e.Msg, ahead.now.UTC().Format(time.DateOnly)) {
+		t.Error(e.Msg)
 	}
 }
 
