@@ -118,14 +118,8 @@ func (a *App) invoke(ctx context.Context, c sandbox.Invocation) sandbox.Answer {
 }
 
 // question says how an approval stands that a script waits for.
-func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-	var p approval.Approval
-	var err error
-	if wait {
-		p, err = a.waiting.Decided(ctx, caller, who, id)
-	} else {
-		p, err = a.approvals.Status(ctx, who, id)
-	}
+func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+	p, allowed, err := a.questionAfter(ctx, caller, who, id, wait)
 	if errors.Is(err, approval.ErrUnknown) { // it was closed so long ago that it is forgotten
 		return false, &runtime.Error{
 			Code: runtime.CodeApprovalExpired, ApprovalID: id, Msg: "the approval's time was over long ago",
@@ -139,10 +133,25 @@ func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.P
 		return false, nil
 	}
 	if p.State == approval.Pending {
-		allowed, err := a.approvals.Allowed(ctx, who, id)
-		return !allowed, err
+		return !allowed, nil
 	}
 	return false, p.Refusal()
+}
+
+// questionAfter is an approval after the wait, and whether a yes to the like of it allows what it
+// is about.
+func (a *App) questionAfter(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (p approval.Approval, allowed bool, err error) {
+	switch wait {
+	case sandbox.Closed:
+		return a.waiting.Allowed(ctx, caller, who, id)
+	case sandbox.Decided:
+		p, err = a.waiting.Decided(ctx, caller, who, id)
+		return p, false, err
+	}
+	if p, err = a.approvals.Status(ctx, who, id); err == nil && p.State == approval.Pending {
+		allowed, err = a.approvals.Allowed(ctx, who, id)
+	}
+	return p, allowed, err
 }
 
 // recordScript writes a record about a script itself. One that need not be durable

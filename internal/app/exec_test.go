@@ -226,6 +226,33 @@ func TestAPausedScriptGoesOnByAYesForAWhile(t *testing.T) {
 	}
 }
 
+// A script that waits by itself goes on by it, too, and not only when it is resumed.
+func TestAScriptThatWaitsGoesOnByAYesForAWhile(t *testing.T) {
+	t.Parallel()
+	k, client := scripting(t, apptest.Options{Policy: "version: 1\nrules:\n  - {name: ask, match: {action: notes.create-note}, then: require_approval}\n"})
+	create := func(text, wait string) scripted {
+		code := `return await tools.notes.createNote({text: "` + text + `"}).then(() => "made")`
+		return post(t, client, "/v1/exec", map[string]any{"code": code, "wait": wait}, "")
+	}
+	like := create("one", "0s")
+	if like.Paused == nil {
+		t.Fatalf("%s", like.text)
+	}
+	ended := make(chan scripted, 1)
+	go func() { ended <- create("two", "1m") }()
+	person := k.Open(t, "")
+	apptest.Eventually(t, "the second is asked", func() bool {
+		list, err := person.ListApprovals(t.Context(), false)
+		return err == nil && len(list) == 2
+	})
+	if _, err := person.Accept(t.Context(), like.Paused.ApprovalID, app.Yes{For: 10 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if end := <-ended; string(end.Value) != `"made"` {
+		t.Errorf("%s", end.text)
+	}
+}
+
 // Fifty at once, a third of them hostile: the others all succeed, and this process
 // stays as it was.
 func TestHostileScriptsDoNotDisturbOthers_EX019(t *testing.T) {

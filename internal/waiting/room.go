@@ -33,6 +33,8 @@ type Desk interface {
 	runtime.Approver
 	// Wait returns an approval once it is no longer pending.
 	Wait(ctx context.Context, who runtime.Principal, id string) (approval.Approval, error)
+	// WaitAllowed is Wait that ends as well once a yes to the like of it allows what it is about.
+	WaitAllowed(ctx context.Context, who runtime.Principal, id string) (a approval.Approval, allowed bool, err error)
 }
 
 // Options are what a Room needs. Desk and Identity are required.
@@ -83,6 +85,15 @@ func (r *Room) Decided(ctx context.Context, caller runtime.Caller, who runtime.P
 		return err
 	})
 	return p, err
+}
+
+// Allowed is Decided that ends as well once a yes to the like of it allows what it is about.
+func (r *Room) Allowed(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string) (p approval.Approval, allowed bool, err error) {
+	err = r.while(ctx, caller, &who, func(ctx context.Context) (err error) {
+		p, allowed, err = r.o.Desk.WaitAllowed(ctx, who, id)
+		return err
+	})
+	return p, allowed, err
 }
 
 // Look ends what those wait for who are turned away now. It costs one identification for

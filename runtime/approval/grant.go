@@ -183,6 +183,15 @@ func (d *Desk) standing(ctx context.Context, f *dossier, digest string) (ticket 
 
 // granted finds an earlier yes that allows the like of this request now; nil for none.
 func (d *Desk) granted(ctx context.Context, f *dossier) (*Grant, allowance, error) {
+	scopes, err := f.scopes()
+	if err != nil {
+		return nil, allowance{}, err
+	}
+	return d.inForce(ctx, f.Tenant, scopes)
+}
+
+// scopes are those of a yes that would allow the like of this: to any run, and to its own.
+func (f *dossier) scopes() (scopes []string, err error) {
 	runs := []string{""}
 	if f.Run != "" {
 		runs = append(runs, f.Run)
@@ -190,9 +199,17 @@ func (d *Desk) granted(ctx context.Context, f *dossier) (*Grant, allowance, erro
 	for _, run := range runs {
 		scope, err := f.scope(run)
 		if err != nil {
-			return nil, allowance{}, err
+			return nil, err
 		}
-		grants, err := d.o.Store.Grants(ctx, f.Tenant, scope, d.now())
+		scopes = append(scopes, scope)
+	}
+	return scopes, nil
+}
+
+// inForce finds a yes of one of these scopes; nil for none.
+func (d *Desk) inForce(ctx context.Context, tenant runtime.Tenant, scopes []string) (*Grant, allowance, error) {
+	for _, scope := range scopes {
+		grants, err := d.o.Store.Grants(ctx, tenant, scope, d.now())
 		if err != nil {
 			return nil, allowance{}, err
 		}

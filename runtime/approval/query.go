@@ -42,17 +42,36 @@ func (d *Desk) Status(ctx context.Context, who runtime.Principal, id string) (Ap
 
 // Wait is [Desk.Status] once the approval is no longer pending.
 func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Approval, error) {
+	a, _, err := d.waitUntil(ctx, who, id, func() bool { return false })
+	return a, err
+}
+
+// WaitAllowed is [Desk.Wait] that ends as well once [Desk.Allowed] says yes, which it reports. That
+// this cannot be told just now, as while the vault is locked, ends no wait.
+func (d *Desk) WaitAllowed(ctx context.Context, who runtime.Principal, id string) (a Approval, allowed bool, err error) {
+	var l like
+	return d.waitUntil(ctx, who, id, func() bool {
+		allowed, err := d.allowed(ctx, who, id, &l)
+		return allowed && err == nil
+	})
+}
+
+// waitUntil waits until an approval is no longer pending, or enough says that this is enough.
+func (d *Desk) waitUntil(ctx context.Context, who runtime.Principal, id string, enough func() bool) (a Approval, is bool, err error) {
 	for {
 		changed := d.changed()
 		a, err := d.Status(ctx, who, id)
 		if err != nil && ctx.Err() != nil { // at the very moment that the store was read
-			return Approval{}, gone(&Approval{ID: id}, ctx.Err())
+			return Approval{}, false, gone(&Approval{ID: id}, ctx.Err())
 		}
 		if err != nil || a.State != Pending {
-			return a, err
+			return a, false, err
+		}
+		if enough() {
+			return a, true, nil
 		}
 		if err := d.pause(ctx, changed, d.o.Poll); err != nil {
-			return a, gone(&a, err)
+			return a, false, gone(&a, err)
 		}
 	}
 }
@@ -60,19 +79,32 @@ func (d *Desk) Wait(ctx context.Context, who runtime.Principal, id string) (Appr
 // Allowed reports whether a yes for a while allows what an open question of this principal is
 // about: the same request, sent again, closes the question.
 func (d *Desk) Allowed(ctx context.Context, who runtime.Principal, id string) (bool, error) {
-	standing, err := d.o.Store.Grants(ctx, who.Tenant, "", d.now())
-	if err != nil || len(standing) == 0 { // mostly: what is sealed need not be read
-		return false, err
+	return d.allowed(ctx, who, id, &like{})
+}
+
+// like are the scopes of a question, once they were needed: who waits asks several times a second,
+// and a held request may be megabytes.
+type like struct{ scopes []string }
+
+func (d *Desk) allowed(ctx context.Context, who runtime.Principal, id string, l *like) (bool, error) {
+	if l.scopes == nil {
+		standing, err := d.o.Store.Grants(ctx, who.Tenant, "", d.now())
+		if err != nil || len(standing) == 0 { // mostly: what is sealed need not be read
+			return false, err
+		}
+		a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
+		if err != nil || !found || who.ID == "" || a.Principal != who.ID || a.State != Pending {
+			return false, err
+		}
+		f, err := d.open(ctx, &a)
+		if err == nil {
+			l.scopes, err = f.scopes()
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	a, found, err := d.o.Store.Approval(ctx, who.Tenant, id)
-	if err != nil || !found || who.ID == "" || a.Principal != who.ID || a.State != Pending {
-		return false, err
-	}
-	f, err := d.open(ctx, &a)
-	if err != nil {
-		return false, err
-	}
-	g, _, err := d.granted(ctx, f)
+	g, _, err := d.inForce(ctx, who.Tenant, l.scopes)
 	return g != nil && err == nil, err
 }
 

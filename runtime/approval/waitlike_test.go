@@ -61,6 +61,60 @@ func TestYesForAWhileIsForWhatWaits(t *testing.T) {
 	})
 }
 
+// Who waits for the decision on a question alone, as a script does, hears of such a yes at once,
+// and from another process as of a decision; a yes to the like of something else is none.
+func TestYesForAWhileWakesWhoWaitsForADecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newMemory()
+		here, there := deskOver(t, store, "here"), deskOver(t, store, "there")
+		like, waits, other := here.ask(t, note(agent("a"), "1", "x")), here.ask(t, note(agent("a"), "1", "y")), here.ask(t, note(agent("a"), "2", "x"))
+		type end struct {
+			allowed bool
+			a       approval.Approval
+			err     error
+			at      time.Time
+		}
+		ends, decided := make(chan end, 2), make(chan end, 1)
+		for _, d := range []desk{here, there} {
+			go func() {
+				a, allowed, err := d.WaitAllowed(t.Context(), agent("a"), waits)
+				ends <- end{allowed, a, err, time.Now()}
+			}()
+		}
+		go func() {
+			a, err := here.Wait(t.Context(), agent("a"), waits)
+			decided <- end{a: a, err: err}
+		}()
+		if _, err := here.yes(t, other, approval.Yes{For: 10 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(ends) > 0 {
+			t.Fatalf("woken by a yes to something else: %+v", <-ends)
+		}
+		begin := time.Now()
+		if _, err := here.yes(t, like, approval.Yes{For: 10 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(ends) != 1 {
+			t.Errorf("%d woken at once, want the one here", len(ends))
+		}
+		for range 2 {
+			if e := <-ends; !e.allowed || e.a.State != approval.Pending || e.err != nil || e.at.Sub(begin) > 250*time.Millisecond {
+				t.Errorf("%+v", e)
+			}
+		}
+		if len(decided) > 0 {
+			t.Errorf("it passes for decided: %+v", <-decided)
+		}
+		here.accept(t, waits)
+		if e := <-decided; e.a.State != approval.Approved || e.err != nil {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 // A question that is left over goes when the same request passes by a yes for a while.
 func TestARequestThatPassesLeavesNoQuestion(t *testing.T) {
 	d := newDesk(t)

@@ -63,8 +63,8 @@ func TestScriptsThatWaitAreBoundedByBytes(t *testing.T) {
 	})
 	waits := make(chan struct{})
 	b.o.Limits.Traffic = 100_000
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-		if wait {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+		if wait != sandbox.Now {
 			waits <- struct{}{}
 		}
 		return b.approval(ctx, caller, who, id, wait)
@@ -194,8 +194,8 @@ func TestAResumedScriptThatWaitsForItsTurnKeepsNobodyFromResuming(t *testing.T) 
 	b.runner.Dispose()
 	b.decide(greedy.ApprovalID, nil)
 	looked := make(chan struct{}, 1)
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-		if id == greedy.ApprovalID && !wait {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+		if id == greedy.ApprovalID && wait == sandbox.Now {
 			select {
 			case looked <- struct{}{}:
 			default:

@@ -58,7 +58,7 @@ func (s *session) question(c *call) func(context.Context) (a Answer, held bool) 
 		if approval == "" {
 			return Answer{}, false
 		}
-		isOpen, err := s.r.o.Approval(ctx, caller, who, approval, false)
+		isOpen, err := s.r.o.Approval(ctx, caller, who, approval, Now)
 		switch {
 		case verdict(err):
 			return Answer{Err: runtime.AsError(err)}, true

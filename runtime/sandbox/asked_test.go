@@ -123,7 +123,7 @@ func TestAQuestionThatCannotBeLookedAtStaysOpen(t *testing.T) {
 	b := newBench(t, heartbeat)
 	b.o.Look = time.Millisecond
 	looks := 0
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
 		b.mu.Lock()
 		looks++
 		now := looks
@@ -162,7 +162,7 @@ func TestAPauseBesideALookMakesNoCallTwice(t *testing.T) {
 	})
 	b.o.Look = time.Millisecond
 	var look, decide sync.Once
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
 		if id == "apr_2" {
 			look.Do(func() {
 				close(looking)

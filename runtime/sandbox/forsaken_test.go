@@ -33,7 +33,7 @@ func TestAPauseThatCannotBeWrittenDownIsNotStuck(t *testing.T) {
 	}
 	b.invoke = func(_ context.Context, call sandbox.Invocation) sandbox.Answer {
 		question := fmt.Sprint("apr_", call.Step)
-		if open, _ := b.approval(t.Context(), runtime.Caller{}, runtime.Principal{}, question, false); open {
+		if open, _ := b.approval(t.Context(), runtime.Caller{}, runtime.Principal{}, question, sandbox.Now); open {
 			return sandbox.Answer{
 				Err: &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: question, Msg: "a person must decide"}, Expires: b.clock.Add(time.Hour),
 			}

@@ -72,9 +72,9 @@ func TestAnExecutionThatIsWaitedForIsNotGoneOnWithTwice(t *testing.T) {
 		return m.do("notes.deleteNote", `{"id":2}`)
 	})
 	awake := make(chan struct{})
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
 		open, err := b.approval(ctx, caller, who, id, wait)
-		if wait {
+		if wait != sandbox.Now {
 			<-awake // the one who waits hears of it late
 		}
 		return open, err

@@ -88,6 +88,16 @@ type Limits struct {
 	Traffic  int           // bytes of all arguments and answers together: 64 MiB
 }
 
+// Wait is what is waited for before it is said how a question stands.
+type Wait int
+
+// What is waited for.
+const (
+	Now     Wait = iota // nothing
+	Closed              // that it is no longer open: it is decided, or a yes to the like of it allows the call
+	Decided             // that it is decided: such a yes is not enough
+)
+
 // Options are what a [Runner] needs. Identify, Catalog, Invoke, Approval, Record,
 // Begun, Lost, Start, Store, Sealer, Clock, NewID, Process and Alive are required.
 type Options struct {
@@ -99,10 +109,10 @@ type Options struct {
 	Catalog func() Catalog
 	// Invoke makes one call through the pipeline, without waiting for people.
 	Invoke func(ctx context.Context, call Invocation) Answer
-	// Approval says whether the question of that id is still open; with wait it
-	// returns when it no longer is. The error is that a person said no, or nobody
-	// said anything in time; and with wait that nobody knows the caller any more.
-	Approval func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (open bool, err error)
+	// Approval says whether the question of that id is still open, as long after as wait
+	// says. The error is that a person said no, or nobody said anything in time; and of one
+	// that waits, that nobody knows the caller any more.
+	Approval func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait Wait) (open bool, err error)
 	// Asks says whether a person is asked before an action, as far as policy can
 	// tell without arguments; nil: not known.
 	Asks func(who *runtime.Principal, action *runtime.Action) bool

@@ -101,7 +101,7 @@ func (s *session) ended(ctx context.Context, failure *frame.Failure) (Result, bo
 func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error) {
 	held := s.waiting()
 	for _, c := range held {
-		open, err := s.r.o.Approval(ctx, s.caller, s.who, c.Approval, false)
+		open, err := s.r.o.Approval(ctx, s.caller, s.who, c.Approval, Now)
 		if err != nil && !verdict(err) {
 			return false, err
 		}
@@ -122,8 +122,12 @@ func (s *session) decision(ctx context.Context, wait time.Duration) (bool, error
 	defer cancel()
 	answers := make(chan error, len(held))
 	for _, c := range held {
+		until := Closed
+		if c.vain {
+			until = Decided
+		}
 		go func() {
-			_, err := s.r.o.Approval(waiting, s.caller, s.who, c.Approval, true)
+			_, err := s.r.o.Approval(waiting, s.caller, s.who, c.Approval, until)
 			answers <- err
 		}()
 	}

@@ -25,8 +25,8 @@ func TestOnlyWhoGoesOnIsToldOfAScript(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		b := newBench(t, asksTwice)
 		var before, after []string
-		b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-			if wait { // for the second question
+		b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+			if wait != sandbox.Now { // for the second question
 				b.decide(id, nil)
 			}
 			return b.approval(ctx, caller, who, id, wait)

@@ -120,13 +120,13 @@ func (b *bench) answer(ctx context.Context, call sandbox.Invocation) sandbox.Ans
 	return sandbox.Answer{Value: `{"did":` + string(args) + `}`, Status: 200}
 }
 
-func (b *bench) approval(ctx context.Context, _ runtime.Caller, _ runtime.Principal, id string, wait bool) (bool, error) {
+func (b *bench) approval(ctx context.Context, _ runtime.Caller, _ runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
 	for {
 		b.mu.Lock()
 		err, decided := b.decisions[id]
 		changed := b.changed
 		b.mu.Unlock()
-		if decided || !wait {
+		if decided || wait == sandbox.Now {
 			return !decided, err
 		}
 		select {

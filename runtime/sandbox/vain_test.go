@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,11 +17,11 @@ func TestACallThatIsHeldBackAllTheSameIsTriedOnce(t *testing.T) {
 	b := newBench(t, story)
 	likes, waits := false, make(chan struct{}, 1)
 	looks, tries := 0, 0
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-		if looks++; wait {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+		if looks++; wait != sandbox.Now {
 			waits <- struct{}{}
 		}
-		if !wait && likes && looks < 100 { // so that it comes to an end in any case
+		if wait != sandbox.Decided && likes && looks < 100 { // so that it comes to an end in any case
 			return false, nil
 		}
 		return b.approval(ctx, caller, who, id, wait)
@@ -61,7 +62,7 @@ func TestACallThatIsHeldBackAllTheSameIsTriedOnceBesideATimer(t *testing.T) {
 		}
 	})
 	b.o.Look = time.Millisecond
-	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
 		if looks.Add(1) > 10 {
 			b.decide(id, &runtime.Error{Code: runtime.CodeApprovalRejected, Msg: "no"})
 			return b.approval(ctx, caller, who, id, wait)
@@ -76,5 +77,26 @@ func TestACallThatIsHeldBackAllTheSameIsTriedOnceBesideATimer(t *testing.T) {
 	got := b.execute(sandbox.Script{Source: "x", Timeout: 20 * time.Second})
 	if string(got.Value) != `"approval_rejected"` || tries.Load() != 2 {
 		t.Errorf("%+v %s, tried %d times", got, got.Value, tries.Load())
+	}
+}
+
+// Whoever waits for a question waits for what lets its call through, and only once that was in vain
+// for a person's word about it.
+func TestAScriptThatWaitsIsWokenByWhatAllowsItsCall(t *testing.T) {
+	b := newBench(t, story)
+	var waits []sandbox.Wait
+	b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+		if wait != sandbox.Now {
+			waits = append(waits, wait)
+		}
+		if wait == sandbox.Decided || len(waits) > 9 {
+			b.decide(id, nil)
+		}
+		return len(waits) == 0, nil // the first wait ends by the like of it
+	}
+	b.restart("1:a")
+	b.resume(b.execute(sandbox.Script{Source: "x"}).ExecutionID, time.Hour)
+	if !slices.Equal(waits, []sandbox.Wait{sandbox.Closed, sandbox.Decided}) {
+		t.Errorf("waited for %v", waits)
 	}
 }

@@ -64,8 +64,8 @@ func TestWhateverCallsConsistOfCounts(t *testing.T) {
 				return usual(ctx, call)
 			}
 			waits := make(chan struct{})
-			b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait bool) (bool, error) {
-				if wait {
+			b.o.Approval = func(ctx context.Context, caller runtime.Caller, who runtime.Principal, id string, wait sandbox.Wait) (bool, error) {
+				if wait != sandbox.Now {
 					waits <- struct{}{}
 				}
 				return b.approval(ctx, caller, who, id, wait)
