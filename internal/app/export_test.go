@@ -176,3 +176,8 @@ func ProlongAtALook(a *App, ctx context.Context, id string, ttl time.Duration) e
 	_, _, err := a.ProlongToken(context.WithValue(ctx, looking{}, true), id, ttl)
 	return err
 }
+
+// LockGrant waits until nobody renews the grant of that name.
+func LockGrant(ctx context.Context, a *App, name string) (unlock func(), err error) {
+	return a.neighbours.LockGrant(ctx, runtime.DefaultTenant, name)
+}
