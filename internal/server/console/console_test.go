@@ -28,6 +28,7 @@ type desk struct {
 	records             func(f Filter, after string) []Record
 	token               string // by which everybody decides; "": as the owner
 	question            Question
+	refuses             error // of a decision
 }
 
 func (d *desk) Enter(context.Context, runtime.Caller) (runtime.Principal, error) {
@@ -48,6 +49,10 @@ func (d *desk) Records(_ context.Context, _ runtime.Principal, f Filter, after s
 
 func (d *desk) Question(context.Context, runtime.Principal, string) (Question, error) {
 	return d.question, nil
+}
+
+func (d *desk) Decide(context.Context, runtime.Principal, string, Decision) (Approval, error) {
+	return Approval{}, d.refuses
 }
 
 func did(f func() error) error {
@@ -298,6 +303,29 @@ func TestATokenIsOfferedWhoCanShowAPIN(t *testing.T) {
 			if strings.Contains(text, other) {
 				t.Errorf("%s: %s in %s", name, other, text)
 			}
+		}
+	}
+}
+
+// Whoever is refused since a PIN is to be shown is told what to do in this page: one who decides by
+// a token, that people who have a PIN are named there; the owner, how to get one.
+func TestWhoMustShowAPINIsToldHow(t *testing.T) {
+	t.Parallel()
+	const named, own = "under &#34;Decide as&#34;", "set one on a terminal"
+	for name, c := range map[string]struct {
+		ask, has, not string
+	}{
+		"a token":   {`with "as": "NAME" and "pin": their own`, named + ", which stands there once they have a PIN: kimbap approve pin --as NAME", own},
+		"the owner": {"", own, named},
+	} {
+		d := &desk{refuses: &runtime.Error{
+			Code: runtime.CodeForbidden, Reason: runtime.ReasonPresenceRequired, Msg: "only a person may", Hint: own + ": kimbap approve pin", Ask: c.ask,
+		}}
+		console, browser, base, _ := served(t, d, 8)
+		ask(t, browser, base+"sign-in", codeOf(t, console.Invite()))
+		answer, text := ask(t, browser, base+"approvals/apr_1/accept", url.Values{})
+		if answer.StatusCode != http.StatusForbidden || !strings.Contains(text, c.has) || strings.Contains(text, c.not) {
+			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
 		}
 	}
 }
