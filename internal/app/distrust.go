@@ -67,10 +67,10 @@ func (a *App) distrusted(ctx context.Context) (distrust, error) {
 }
 
 // distrustIn takes from records of programs that did not take the certificate what is said of
-// them. A run on this machine writes in a slot of its own.
+// them. A run on this machine writes in a slot of its own, and the proxy of serve is lent to runs alone.
 func distrustIn(records []Record) (d distrust) {
 	for _, r := range records {
-		if r.Slot == slotRun || strings.HasPrefix(r.Slot, slotRun+"-") {
+		if of, _, _ := strings.Cut(r.Slot, "-"); of == slotRun || of == slotServe {
 			d.inRun = true
 		} else {
 			d.beside = true
@@ -83,8 +83,11 @@ func distrustIn(records []Record) (d distrust) {
 	return d
 }
 
-// slotRun is the audit slot of `kimbap run`; a second one at the same time adds a number.
-const slotRun = "run"
+// The audit slots of `kimbap run` and `kimbap serve`; a second one at the same time adds a number.
+const (
+	slotRun   = "run"
+	slotServe = "serve"
+)
 
 func (a *App) doctorPrograms(ctx context.Context) Finding {
 	d, err := a.distrusted(ctx)

@@ -9,7 +9,7 @@ import (
 func TestTheFixForDistrustIsThatOfHowTheProgramWasStarted(t *testing.T) {
 	t.Parallel()
 	a := &App{}
-	for slots, want := range map[string][2]bool{"run": {true, false}, "run-2": {true, false}, "proxy": {false, true}, "runner": {false, true}, "run proxy": {true, true}} {
+	for slots, want := range map[string][2]bool{"run": {true, false}, "run-2": {true, false}, "proxy": {false, true}, "runner": {false, true}, "serve": {true, false}, "serve-2": {true, false}, "server": {false, true}, "serve proxy": {true, true}, "run proxy": {true, true}} {
 		var records []Record
 		for slot := range strings.FieldsSeq(slots) {
 			records = append(records, Record{Slot: slot, Host: "api.notes.test:443"})
