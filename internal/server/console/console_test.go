@@ -318,12 +318,17 @@ func TestWhoMustShowAPINIsToldHow(t *testing.T) {
 		"a token":   {`with "as": "NAME" and "pin": their own`, named + ", which stands there once they have a PIN: kimbap approve pin --as NAME", own},
 		"the owner": {"", own, named},
 	} {
-		d := &desk{refuses: &runtime.Error{
+		d := &desk{question: Question{Approval: Approval{ID: "apr_1", State: "pending"}}, refuses: &runtime.Error{
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonPresenceRequired, Msg: "only a person may", Hint: own + ": kimbap approve pin", Ask: c.ask,
 		}}
 		console, browser, base, _ := served(t, d, 8)
 		ask(t, browser, base+"sign-in", codeOf(t, console.Invite()))
-		answer, text := ask(t, browser, base+"approvals/apr_1/accept", url.Values{})
+		_, page := ask(t, browser, base+"approvals/apr_1", nil)
+		form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(page)
+		if form == nil {
+			t.Fatal(page)
+		}
+		answer, text := ask(t, browser, base+"approvals/apr_1/accept", url.Values{"form": {html.UnescapeString(form[1])}})
 		if answer.StatusCode != http.StatusForbidden || !strings.Contains(text, c.has) || strings.Contains(text, c.not) {
 			t.Errorf("%s: %d %s", name, answer.StatusCode, text)
 		}
