@@ -13,6 +13,7 @@ import (
 	"github.com/kimbap-run/kimbap/internal/runner"
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/internal/workers"
+	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -37,6 +38,9 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 		a.doctorFiles, a.doctorSpace, a.doctorKey, a.doctorCA, a.doctorServices, a.doctorCatalogue, a.doctorKeys, a.doctorTrail, a.doctorProxy, a.doctorPrograms, a.doctorDescriptors,
 	} {
 		out = append(out, check(ctx))
+	}
+	if err := egress.CheckAllow(a.config.Current().Egress.Allow); err != nil {
+		out = append(out, Finding{"egress", "warn", err.Error(), "take it out; where it is set: kimbap config show --origin"})
 	}
 	if revived, found := a.doctorRevived(ctx); found {
 		out = append(out, revived)

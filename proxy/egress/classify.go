@@ -51,6 +51,28 @@ func (c Class) severity() int {
 // list in full, and no service lives there.
 func (c Class) openable() bool { return c.severity() <= ClassLoopback.severity() }
 
+// closed reports whether no address of a range can be opened, and the class of most of it.
+func closed(p netip.Prefix) (Class, bool) {
+	if p.IsSingleIP() {
+		class := Classify(p.Addr())
+		return class, !class.openable()
+	}
+	spans, otherwise := v4Spans(), ClassPublic
+	if p.Addr().Is6() {
+		spans, otherwise = v6Spans(), ClassSpecial
+	}
+	for _, s := range spans {
+		switch {
+		case !s.prefix.Overlaps(p):
+		case s.class.openable():
+			return s.class, false
+		case s.prefix.Bits() <= p.Bits(): // all that no span before it has
+			return s.class, true
+		}
+	}
+	return otherwise, !otherwise.openable()
+}
+
 func worse(a, b Class) Class {
 	if b.severity() > a.severity() {
 		return b

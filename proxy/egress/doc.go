@@ -9,6 +9,8 @@
 //   - the special-purpose ranges of the IANA registries,
 //   - kimbap's own listeners, under any address of this host.
 //
+// [CheckAllow] tells who wants to open nothing but one of the first three.
+//
 // It refuses loopback, private and carrier-grade NAT ranges unless the configuration opens
 // them. An IPv6 address with an embedded IPv4 address is judged by both. It does not resolve
 // spellings of addresses that only some resolvers understand, takes no proxy from the

@@ -39,6 +39,33 @@ func parseList(key string, entries []string) (list, error) {
 	return l, nil
 }
 
+// CheckAllow is the error of the first entry of egress.allow of which nothing can ever be opened:
+// whoever reads the file would take it for open. The guard does without: it opens none of that.
+func CheckAllow(entries []string) error {
+	l, err := parseList("egress.allow", entries)
+	if err != nil {
+		return err
+	}
+	for _, prefix := range l.prefixes {
+		if class, never := closed(prefix); never {
+			return opensNothing(prefix.String(), class)
+		}
+	}
+	for _, name := range l.names {
+		switch {
+		case metadataName(name):
+			return opensNothing(name, ClassMetadata)
+		case reverse("." + name):
+			return opensNothing(name, ClassSpecial)
+		}
+	}
+	return nil
+}
+
+func opensNothing(entry string, class Class) error {
+	return fmt.Errorf("egress.allow: %s opens nothing: what it covers (%s) is refused whatever the configuration says", entry, class)
+}
+
 // unmapPrefix turns ::ffff:10.0.0.0/104 into 10.0.0.0/8: addresses are unmapped
 // before they are compared.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
