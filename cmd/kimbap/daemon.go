@@ -56,9 +56,19 @@ does not run they do it by themselves. A service manager may open the socket for
 // hands over (sd_listen_fds).
 const firstInherited = 3
 
+// listensByInit is LISTEN_PID where the sockets are for process 1 of a container, and so for the
+// command that it has started, see underInit.
+const listensByInit = "child of 1"
+
 // inherited is the socket that a service manager has opened, nil without one.
 func (c *cli) inherited() (net.Listener, error) {
-	if c.getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+	switch c.getenv("LISTEN_PID") {
+	case strconv.Itoa(os.Getpid()):
+	case listensByInit:
+		if os.Getppid() != 1 { // a program has inherited the variable
+			return nil, nil
+		}
+	default:
 		return nil, nil
 	}
 	if n := c.getenv("LISTEN_FDS"); n != "1" {

@@ -25,6 +25,9 @@ func main() {
 	if status, is := app.Worker(os.Args[1:], os.Stdin, os.Stdout); is {
 		os.Exit(status)
 	}
+	if status, is := underInit(); is {
+		os.Exit(status)
+	}
 	// net/http prints bytes of upstreams through the standard logger, and those
 	// may hold a reflected credential. Nothing of ours uses it.
 	log.SetOutput(io.Discard)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -74,9 +75,14 @@ func TestAProxyIsSeenFromAnotherContainer(t *testing.T) {
 	}
 }
 
-// Two proxies of two containers, each the first process of its own, are two.
+// Two proxies of two containers, each the first process of its own, are two. Here they have one
+// number: this program, unlike the one that is shipped, does without an init.
 func TestTheFirstProcessesOfTwoContainersAreTwo(t *testing.T) {
 	r := newTwoSpaces(t)
+	self, err := os.Executable()
+	check(t, err)
+	r.program = filepath.Join(r.dir, "kimbap")
+	check(t, os.Symlink(self, r.program))
 	for range 2 {
 		cmd := r.first("proxy", "--listen", "127.0.0.1:0")
 		check(t, cmd.Start())

@@ -25,7 +25,8 @@ type console struct {
 	seen  string
 }
 
-func newConsole(t *testing.T, env []string, dir string) *console {
+// newTerminal is a terminal, by both its sides: ours, and that of programs.
+func newTerminal(t *testing.T) (side, other *os.File) {
 	t.Helper()
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	check(t, err)
@@ -33,8 +34,14 @@ func newConsole(t *testing.T, env []string, dir string) *console {
 	number, err := unix.IoctlGetInt(int(side.Fd()), unix.TIOCGPTN)
 	check(t, err)
 	check(t, unix.SetNonblock(int(side.Fd()), true)) // Fd has changed it, and deadlines need it
-	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	other, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	check(t, err)
+	return side, other
+}
+
+func newConsole(t *testing.T, env []string, dir string) *console {
+	t.Helper()
+	side, other := newTerminal(t)
 	shell := exec.Command("sh", "-i")
 	shell.Env, shell.Dir = append(env, "PS1=READY>"), dir
 	shell.Stdin, shell.Stdout, shell.Stderr = other, other, other
