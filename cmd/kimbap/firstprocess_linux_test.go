@@ -164,9 +164,13 @@ func TestTheFirstProcessLeavesTheTerminalToItsCommand(t *testing.T) {
 			r := *r
 			r.t = t
 			run := append(strings.Fields("-q run "+how), "--", "sh")
-			m, cmd := r.onTerminal(append(run, "-c", `trap "expr 1111111 + 2222222" INT; trap "stty size" WINCH; tty; echo u""p; while :; do sleep 0.05; done`)...)
-			if said := m.until("up\r\n"); !strings.Contains(said, "/dev/pts/") {
+			m, cmd := r.onTerminal(append(run, "-c", `trap "expr 1111111 + 2222222" INT; trap "stty size" WINCH; tty; cut -d" " -f6 /proc/self/stat; echo u""p; while :; do sleep 0.05; done`)...)
+			said := m.until("up\r\n")
+			if !strings.Contains(said, "/dev/pts/") {
 				t.Errorf("the program has no terminal: %q", said)
+			}
+			if strings.HasSuffix(said, "\n1\r\n") { // what comes to its group comes to the first process too, which hands it on
+				t.Errorf("the program is in the session of the first process: %q", said)
 			}
 			check(t, unix.IoctlSetWinsize(int(m.side.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 77}))
 			check(t, unix.SetNonblock(int(m.side.Fd()), true))
