@@ -44,7 +44,8 @@ func (s *Server) handler(do sdk.ToolHandler) sdk.ToolHandler {
 	}
 }
 
-// structured is a value as structured content and as text; text "": its JSON.
+// structured is a value as structured content and as text; text "": its JSON. What strict
+// clients would not read is text alone.
 func structured(value any, text string, err error) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, err
@@ -56,10 +57,15 @@ func structured(value any, text string, err error) (*sdk.CallToolResult, error) 
 		return nil, err
 	}
 	body := bytes.TrimSpace(whole.Bytes())
+	paired(body)
 	if text == "" {
 		text = string(body)
 	}
-	return &sdk.CallToolResult{StructuredContent: json.RawMessage(body), Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+	result := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	if strict(body) {
+		result.StructuredContent = json.RawMessage(body)
+	}
+	return result, nil
 }
 
 // pending is the answer of what waits for a person.
