@@ -119,16 +119,31 @@ func answered(a Answer, err error) (*sdk.CallToolResult, error) {
 
 // executed is the result of a script.
 func executed(e Execution, err error) (*sdk.CallToolResult, error) {
-	text := e.Text
-	if e.Approval != "" {
+	body, text := e.Body, e.Text
+	if e.Approval != "" && err == nil {
 		p := waiting(e.Approval, e.ID, e.Expires)
-		text = p.text()
+		p.Execution, text = e.ID, p.text()
+		body, err = beside(body, p)
 	}
-	result, err := structured(e.Body, text, err)
+	result, err := structured(body, text, err)
 	if err == nil {
 		result.IsError = e.Failed
 	}
 	return result, err
+}
+
+// beside is what is told of a script that waits, with pending as of an action: a client that
+// shows structured content alone would show no way on.
+func beside(body any, p pending) (map[string]json.RawMessage, error) {
+	var parts map[string]json.RawMessage
+	text, err := json.Marshal(body)
+	if err == nil {
+		err = json.Unmarshal(text, &parts)
+	}
+	if err == nil {
+		parts["pending"], err = json.Marshal(p)
+	}
+	return parts, err
 }
 
 // failed is the result of what was refused, or went wrong.

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,6 +30,29 @@ func TestWhatIsReadOfAnAnswer(t *testing.T) {
 		}
 		if text := got.Content[0].(*sdk.TextContent).Text; text != c.text || string(body) != c.body {
 			t.Errorf("%d %s: text %q and %s", c.of.Status, c.of.Value, text, body)
+		}
+	}
+}
+
+// A script that waits says so where a call does, and that it goes on by its own id.
+func TestAScriptThatWaitsSaysHowItGoesOn(t *testing.T) {
+	got, err := executed(Execution{Body: map[string]any{"calls": []int{}}, ID: "exe_1", Approval: "apr_1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body struct {
+		Calls   []int
+		Pending struct{ ApprovalID, ExecutionID, Next string }
+	}
+	if err := json.Unmarshal(got.StructuredContent.(json.RawMessage), &body); err != nil {
+		t.Fatal(err)
+	}
+	if p := body.Pending; body.Calls == nil || p.ApprovalID != "apr_1" || p.ExecutionID != "exe_1" || !strings.Contains(p.Next, `{"id": "exe_1"}`) || strings.Contains(p.Next, "apr_1") {
+		t.Errorf("%s", got.StructuredContent)
+	}
+	for _, word := range []string{"approvalId", "executionId", "next"} {
+		if !strings.Contains(instructions, word) {
+			t.Errorf("the instructions do not name %s", word)
 		}
 	}
 }

@@ -52,7 +52,7 @@ type Script struct {
 
 // Execution is how a script stands.
 type Execution struct {
-	Body     any    // of package sandbox; written as JSON
+	Body     any    // of package sandbox; written as a JSON object
 	Text     string // the same for a reader
 	Failed   bool
 	ID       string
@@ -124,7 +124,7 @@ type Server struct {
 
 const instructions = `kimbap does actions of real services for you; the keys stay with it.
 Find an action with search, look at its arguments with describe, do it with call. For many calls at once write JavaScript and use execute: tools.SERVICE.ACTION({…}) is each.
-Some actions need a person. The answer then has "pending" with an approval id: tell the person, go on with other work, and ask resume with that id later. Nobody can approve through this server.`
+Some actions need a person. The answer then has "pending": tell the person its approvalId, go on with other work, and later call resume as its "next" says: with the approvalId of a call, with the executionId of a script. Nobody can approve through this server.`
 
 // New checks the options.
 func New(o Options) (*Server, error) {
