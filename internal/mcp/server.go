@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -113,6 +114,7 @@ type Server struct {
 	places  places
 	long    long
 	notices sync.WaitGroup
+	unheard atomic.Bool // its client takes nothing any more, no notice either
 
 	patience time.Duration // with what runs, and with a client that does not read, once it shall end
 	dawdling time.Duration // of a client that said its last word and takes no answer
@@ -176,6 +178,7 @@ func (s *Server) Run(ctx context.Context, in io.ReadCloser, out io.WriteCloser) 
 	}()
 	err := s.ended(ctx, done, to)
 	if errors.Is(err, errUnheard) {
+		s.unheard.Store(true)
 		_, _ = in.Close(), out.Close() // a write to a file that blocks does not end with that, but with the process
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || ctx.Err() != nil {
@@ -217,10 +220,13 @@ func (s *Server) ended(ctx context.Context, done <-chan error, to *turns) error 
 	}
 }
 
-// Close ends what runs, and waits for the notices. It may be called again.
+// Close ends what runs, and waits for the notices, unless one may stand behind a write that
+// does not end. It may be called again.
 func (s *Server) Close() {
 	s.end()
-	s.notices.Wait()
+	if !s.unheard.Load() {
+		s.notices.Wait()
+	}
 }
 
 // ending reads until the client says no more, and a while later ends what runs: a
