@@ -11,8 +11,9 @@ import (
 // output is stdout as commands write to it, and remembers the first write that failed:
 // hardly any of them looks. Where nobody reads it, a command that is told to end does so.
 type output struct {
-	to   io.Writer
-	told <-chan struct{} // closed when a signal tells the command to end; nil: never
+	to       io.Writer
+	told     <-chan struct{} // closed when a signal tells the command to end; nil: never
+	patience time.Duration   // with what is only slow, once the command ends
 
 	mu   sync.Mutex // held by who writes, so that what is long stays in one piece
 	part []byte     // what is being written; the writer's for good when nobody reads it
@@ -25,7 +26,7 @@ func newOutput(to *os.File, told <-chan struct{}) *output {
 	if info, err := to.Stat(); err == nil && info.Mode().IsRegular() {
 		told = nil
 	}
-	return &output{to: to, told: told}
+	return &output{to: to, told: told, patience: time.Second}
 }
 
 // errUnread is the end of what nobody reads.
@@ -52,10 +53,7 @@ func (o *output) Write(p []byte) (n int, err error) {
 // writeParts writes while it looks whether the command is told to end. It copies, as a write
 // may go on when the caller does; an answer may be long, so it does that in parts.
 func (o *output) writeParts(p []byte) (int, error) {
-	const (
-		most     = 64 << 10    // what a pipe takes at once
-		patience = time.Second // for what is only slow
-	)
+	const most = 64 << 10 // what a pipe takes at once
 	type written struct {
 		n   int
 		err error
@@ -76,7 +74,7 @@ func (o *output) writeParts(p []byte) (int, error) {
 				}
 				waits = false
 			case <-told:
-				told, late = nil, time.After(patience)
+				told, late = nil, time.After(o.patience)
 			case <-late:
 				return at, errUnread
 			}
@@ -85,9 +83,23 @@ func (o *output) writeParts(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// failure is that of the first write that failed.
+// failure is that of the first write that failed. One that is still under way, as of a server
+// whose client does not read, is not waited for without end.
 func (o *output) failure() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.err
+	if o.mu.TryLock() {
+		defer o.mu.Unlock()
+		return o.err
+	}
+	free := make(chan error, 1)
+	go func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		free <- o.err
+	}()
+	select {
+	case err := <-free:
+		return err
+	case <-time.After(o.patience):
+		return errUnread
+	}
 }

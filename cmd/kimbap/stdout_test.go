@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A long answer is not held a second time to be printed, and comes in one piece, whatever
@@ -75,5 +76,32 @@ func TestAFileIsWrittenToAtOnce(t *testing.T) {
 	defer f.Close()
 	if o := newOutput(f, make(chan struct{})); o.told != nil {
 		t.Error("it waits for a reader")
+	}
+}
+
+// A write that nobody takes, and that no signal ends, does not keep the command: a server whose
+// client has gone may leave one.
+func TestAWriteUnderWayKeepsNoCommand(t *testing.T) {
+	to := held{make(chan struct{}), make(chan string, 1)}
+	o := &output{to: to, told: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(o, "an answer")
+		done <- err
+	}()
+	for o.mu.TryLock() { // until it writes
+		o.mu.Unlock()
+		goruntime.Gosched()
+	}
+	if err := o.failure(); !errors.Is(err, errUnread) {
+		t.Errorf("%v", err)
+	}
+	close(to.goes)
+	if err := <-done; err != nil || <-to.got != "an answer" {
+		t.Error(err)
+	}
+	o.patience = time.Minute
+	if err := o.failure(); err != nil {
+		t.Errorf("once it is written: %v", err)
 	}
 }
