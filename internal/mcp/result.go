@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -149,7 +150,9 @@ func beside(body any, p pending) (map[string]json.RawMessage, error) {
 // failed is the result of what was refused, or went wrong.
 func failed(e *runtime.Error) *sdk.CallToolResult {
 	said := e.Problem()
-	said.Hint = cmp.Or(e.Ask, e.Hint)
+	if said.Hint = hint(e); e.Code == runtime.CodeUnauthenticated {
+		said.Status = http.StatusUnauthorized // 407 is for proxies
+	}
 	text := string(e.Code) + ": " + e.Msg
 	if said.Hint != "" {
 		text += "\nhint: " + said.Hint
@@ -167,6 +170,21 @@ func failed(e *runtime.Error) *sdk.CallToolResult {
 		IsError: true, StructuredContent: json.RawMessage(problem),
 		Content: []sdk.Content{&sdk.TextContent{Text: strings.ToValidUTF8(text, "\uFFFD")}},
 	}
+}
+
+// hint is what to do next where there are tools, and no commands, pages of the REST API or
+// addresses of a proxy.
+func hint(e *runtime.Error) string {
+	describe := "kimbap actions describe " + string(e.Action)
+	switch {
+	case e.Action != "" && strings.HasSuffix(e.Hint, describe):
+		return strings.TrimSuffix(e.Hint, describe) + fmt.Sprintf(`describe {"name": %q}`, e.Action)
+	case e.Code == runtime.CodeUnknownAction && e.Ask != "":
+		return `search finds it: {"query": "…"}`
+	case e.Code == runtime.CodeUnauthenticated && strings.Contains(e.Hint, "proxy URL"):
+		return "show another token: in KIMBAP_TOKEN of kimbap mcp, over HTTP as Authorization: Bearer TOKEN; the owner makes one with: kimbap token create --agent NAME --scope GLOB"
+	}
+	return cmp.Or(e.Ask, e.Hint)
 }
 
 // noticeLasts bounds how long a client may show a notice.

@@ -2,10 +2,13 @@ package mcp
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // What a model reads that gets the text alone. A service that has nothing to say, as after
@@ -53,6 +56,32 @@ func TestAScriptThatWaitsSaysHowItGoesOn(t *testing.T) {
 	for _, word := range []string{"approvalId", "executionId", "next"} {
 		if !strings.Contains(instructions, word) {
 			t.Errorf("the instructions do not name %s", word)
+		}
+	}
+}
+
+// A model is sent to the tools that it has: to no command, page of the REST API or proxy.
+func TestHintsNameTools(t *testing.T) {
+	const describe = "kimbap actions describe a.b"
+	for want, e := range map[string]*runtime.Error{
+		`describe {"name": "a.b"}`:         {Code: runtime.CodeInvalidInput, Action: "a.b", Hint: describe, Ask: "describe a.b: GET /v1/actions/a/b"},
+		`look: describe {"name": "a.b"}`:   {Code: runtime.CodeInvalidInput, Action: "a.b", Hint: "look: " + describe},
+		`search finds it: {"query": "…"}`:  {Code: runtime.CodeUnknownAction, Action: "a.x", Hint: "kimbap actions list a", Ask: "list the actions: GET /v1/actions"},
+		"did you mean a.b?":                {Code: runtime.CodeUnknownAction, Action: "a.x", Hint: "did you mean a.b?"},
+		"the owner starts the run again":   {Code: runtime.CodeUnauthenticated, Hint: "the owner starts the run again"},
+		"show another token: in KIMBAP_TO": {Code: runtime.CodeUnauthenticated, Hint: "show a token as user or password of the proxy URL"},
+	} {
+		var body struct {
+			Error struct {
+				Status int
+				Hint   string
+			}
+		}
+		if err := json.Unmarshal(failed(e).StructuredContent.(json.RawMessage), &body); err != nil {
+			t.Fatal(err)
+		}
+		if got := body.Error; !strings.HasPrefix(got.Hint, want) || got.Status == http.StatusProxyAuthRequired {
+			t.Errorf("%+v, want %s", got, want)
 		}
 	}
 }

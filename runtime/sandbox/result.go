@@ -31,8 +31,19 @@ func (s *session) result(c *call, a *Answer) {
 		c.Error.Tool = c.Path
 	}
 	if err.Hint != "" {
-		c.Error.Message += "; " + err.Hint
+		c.Error.Message += "; " + c.hint(err.Hint)
 	}
+}
+
+// hint is what a script does next: where a command would describe the action, it has a tool.
+func (c *call) hint(hint string) string {
+	if c.action == nil {
+		return hint
+	}
+	if before, is := strings.CutSuffix(hint, "kimbap actions describe "+string(c.Ref)); is {
+		return before + fmt.Sprintf("await tools.describe.tool({path: %q})", toolPath(c.action))
+	}
+	return hint
 }
 
 // undone reports whether nothing was done by a call that failed: nothing of it has left, or

@@ -49,3 +49,25 @@ func TestWhatMayHaveHappenedIsNotRetryable(t *testing.T) {
 		}
 	}
 }
+
+// A script has no commands: a refusal of its arguments names the tool that describes the action.
+func TestARefusalOfArgumentsNamesTheTool(t *testing.T) {
+	for hint, want := range map[string]string{
+		"kimbap actions describe notes.get-note":       `no; await tools.describe.tool({path: "notes.getNote"})`,
+		"look: kimbap actions describe notes.get-note": `no; look: await tools.describe.tool({path: "notes.getNote"})`,
+		"kimbap actions describe notes.other":          "no; kimbap actions describe notes.other",
+	} {
+		got := ""
+		b := newBench(t, func(m *machine) any {
+			_, reply := m.first(m.call("notes.getNote", `{}`))
+			got = reply.Error.Message
+			return nil
+		})
+		b.invoke = func(context.Context, sandbox.Invocation) sandbox.Answer {
+			return sandbox.Answer{Err: &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "no", Hint: hint}}
+		}
+		if end := b.execute(sandbox.Script{Source: "x"}); !end.Success || got != want {
+			t.Errorf("%s: %s, want %s", hint, got, want)
+		}
+	}
+}
