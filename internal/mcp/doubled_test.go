@@ -143,3 +143,48 @@ func TestAMemberOfABodyStandsOnce(t *testing.T) {
 		t.Errorf("one that stands once: %d %s", status, said)
 	}
 }
+
+// A message over HTTP whose answer would have another id than it is refused, and nothing of it is done.
+func TestAnIDOverHTTPIsThatOfTheAnswer(t *testing.T) {
+	var called atomic.Int32
+	o := counting(&called)
+	o.RequireToken = true
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const of = `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"call","arguments":{"action":"a.b"}}}`
+	for id, status := range map[string]int{
+		"1.5": 400, "9007199254740993": 400, "1e30": 400, "null": 400, "{}": 400, "9007199254740991": 200, `"x"`: 200, "7.0": 200,
+	} {
+		called.Store(0)
+		one := fmt.Sprintf(of, id)
+		bodies := []string{one}
+		if status == 400 {
+			bodies = append(bodies, "["+one+"]")
+		} else {
+			bodies = append(bodies, "["+one+","+one+"]")
+		}
+		for i, body := range bodies {
+			want := status
+			if i == 1 {
+				want = 400
+			}
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(body))
+			for name, value := range map[string]string{
+				"Authorization": "Bearer x", "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2025-03-26",
+			} {
+				r.Header.Set(name, value)
+			}
+			answer := httptest.NewRecorder()
+			s.Handler().ServeHTTP(answer, r)
+			if answer.Code != want || want == 400 && !strings.Contains(answer.Body.String(), "-32600") {
+				t.Errorf("%s: %d %s", body, answer.Code, answer.Body)
+			}
+		}
+		if n := called.Load(); int(n) != map[int]int{200: 1, 400: 0}[status] {
+			t.Errorf("id %s: %d calls were made", id, n)
+		}
+	}
+}

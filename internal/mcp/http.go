@@ -77,8 +77,8 @@ func loopback(authority string) bool {
 // of a client that still writes would take its answer from it.
 const maxDropped = 4 * maxMessage
 
-// fewTogether refuses batches of too many messages, and members that stand twice, as lines
-// does. What says that it is longer than a message may be has no room (see enter), and none
+// fewTogether refuses batches of too many messages, members that stand twice and ids that no
+// answer would have, as lines does. What says that it is longer than a message may be has no room (see enter), and none
 // of it is kept.
 func fewTogether(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,8 +124,9 @@ func bodyOf(from io.Reader, length int64) ([]byte, error) {
 	return body, err
 }
 
-// misread is the error of what the SDK would read otherwise than others, or too much of, nil
-// where there is nothing like that. What is no message the SDK refuses itself.
+// misread is the error of what the SDK would read otherwise than others, answer under another
+// id or have too much of, nil where there is nothing like that. What is no JSON the SDK refuses
+// itself.
 func misread(body []byte) *jsonrpc.Error {
 	if tooMany(body) {
 		return errBatch()
@@ -139,12 +140,8 @@ func misread(body []byte) *jsonrpc.Error {
 	case json.Unmarshal(body, &all) != nil: // cannot be: it is a list
 		return nil
 	}
-	for _, one := range all {
-		if refused := doubled(one); refused != nil {
-			return refused
-		}
-	}
-	return nil
+	_, _, refused := requestsOf(all)
+	return refused
 }
 
 // tooMany reports whether a message is a batch of more than may be.

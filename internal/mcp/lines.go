@@ -111,27 +111,12 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 	case len(batch) > maxBatch:
 		return errBatch()
 	}
-	ids := map[jsonrpc.ID]bool{}
-	for _, one := range batch {
-		if refused := doubled(one); refused != nil {
-			return refused
-		}
-		message, err := jsonrpc.DecodeMessage(one)
-		if err != nil {
-			return invalidRequest("this is not a JSON-RPC 2.0 message")
-		}
-		request, is := message.(*jsonrpc.Request)
-		switch {
-		case !answerable(one, request):
-			return invalidRequest("the id is neither a text nor an integer below 2^53")
-		case !is:
-			continue
-		case ids[request.ID]:
-			return invalidRequest("two messages of this batch have the same id")
-		}
-		if l.notice(request); request.IsCall() {
-			ids[request.ID] = true
-		}
+	requests, ids, refused := requestsOf(batch)
+	if refused != nil {
+		return refused
+	}
+	for _, request := range requests {
+		l.notice(request)
 	}
 	switch {
 	case batched && l.unbatched:
@@ -140,6 +125,35 @@ func (l *lines) refusal(line []byte, err error) *jsonrpc.Error {
 		return invalidRequest("a message of this batch has the id of one that is not answered yet")
 	}
 	return nil
+}
+
+// requestsOf are the requests and notifications of messages that came together, with the ids
+// that wait for an answer; or the error of one that is no message, or whose answer would have
+// another id.
+func requestsOf(batch []json.RawMessage) (requests []*jsonrpc.Request, ids map[jsonrpc.ID]bool, refused *jsonrpc.Error) {
+	ids = map[jsonrpc.ID]bool{}
+	for _, one := range batch {
+		if refused := doubled(one); refused != nil {
+			return nil, nil, refused
+		}
+		message, err := jsonrpc.DecodeMessage(one)
+		if err != nil {
+			return nil, nil, invalidRequest("this is not a JSON-RPC 2.0 message")
+		}
+		request, is := message.(*jsonrpc.Request)
+		switch {
+		case !answerable(one, request):
+			return nil, nil, invalidRequest("the id is neither a text nor an integer below 2^53")
+		case !is:
+			continue
+		case ids[request.ID]:
+			return nil, nil, invalidRequest("two messages of this batch have the same id")
+		}
+		if requests = append(requests, request); request.IsCall() {
+			ids[request.ID] = true
+		}
+	}
+	return requests, ids, nil
 }
 
 // members are those of a message, as they were written. Their names are compared as they
