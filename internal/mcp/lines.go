@@ -66,23 +66,28 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// errLong is a line over maxMessage, of which nothing was kept.
+// errLong is a line over maxMessage, of which nothing was kept but its id.
 var errLong = errors.New("a message has at most 4 MiB")
 
 // next reads one line. What comes with an error, but errLong, is the last one.
 func (l *lines) next() (line []byte, err error) {
-	long := false
+	var long *longID
 	for {
 		part, err := l.from.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxMessage; long {
+		if long == nil && len(line)+len(part) > maxMessage {
+			long = &longID{}
+			long.read(line)
 			line = nil
+		}
+		if long != nil {
+			long.read(part)
 		} else {
 			line = append(line, part...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case long:
-			return nil, errLong
+		case long != nil:
+			return long.instead(), errLong
 		default:
 			return line, err
 		}

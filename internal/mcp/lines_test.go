@@ -71,6 +71,37 @@ func TestALineThatIsNoMessageIsAnswered(t *testing.T) {
 	}
 }
 
+// A line that is too long is refused under its id, wherever that stands, so that nobody waits
+// for its answer; under none where another answer could be taken for it.
+func TestALineThatIsTooLongIsRefusedUnderItsID(t *testing.T) {
+	long := `"` + strings.Repeat(`x\"}{[,:"id":9`, 1+maxMessage/15) + `"`
+	long = strings.ReplaceAll(long, `"id"`, `\"id\"`)
+	for line, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,"a":` + long + `}}`:               "7",
+		`{"method":"tools/call","params":{"a":[` + long + `,{"id":8}]},"jsonrpc":"2.0" , "id" : "last" }`: `"last"`,
+		`{"id":1,"a":` + long + `,"id":2}`: "null",
+		`{"a":` + long + `}`:               "null",
+		`{"id":1.5,"a":` + long + `}`:      "null",
+		`{"id":{"id":3},"a":` + long + `}`: "null",
+		`{"a":"id","id":` + long + `}`:     "null",
+		`[{"id":1,"a":` + long + `}]`:      "null",
+		`{"id":` + long[:len(long)-1]:      "null",
+	} {
+		var said strings.Builder
+		l := newLines(io.NopCloser(strings.NewReader(line+"\n")), &said)
+		if _, err := l.Read(make([]byte, 10)); err != io.EOF {
+			t.Errorf("%.40s: %v", line, err)
+		}
+		var got struct {
+			ID    json.RawMessage
+			Error struct{ Code int }
+		}
+		if err := json.Unmarshal([]byte(said.String()), &got); err != nil || string(got.ID) != want || got.Error.Code != -32600 {
+			t.Errorf("%.40s: %s %v, want %s", line, said.String(), err, want)
+		}
+	}
+}
+
 // A batch is answered by a server of the versions that have batches, as one; where it is
 // none, each of its requests is refused, and the session goes on.
 func TestABatchIsAnswered(t *testing.T) {
