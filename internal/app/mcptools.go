@@ -112,7 +112,7 @@ func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, 
 // so long.
 func (a *App) decidedWithin(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (me runtime.Principal, p approval.Approval, err error) {
 	if me, err = a.identity.Identify(ctx, caller); err == nil {
-		err = a.approvals.Repeatable(ctx, me, id) // before a person is waited for
+		err = a.collectable(ctx, me, id) // before a person is waited for
 	}
 	if err != nil {
 		return me, p, err

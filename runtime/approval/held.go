@@ -17,17 +17,18 @@ import (
 // HeldRequest is a request as it waits for a person: what is needed to send it
 // again. It never holds the caller's credential fields, but for a placeholder.
 type HeldRequest struct {
-	Surface  runtime.Surface
-	Action   runtime.Ref
-	Args     runtime.Args
-	Query    runtime.Args
-	Astray   []string // as in [runtime.Request]: no rule of later takes them for absent
-	Target   runtime.Target
-	Built    bool // the backend builds it; Proto, Header and Body are empty
-	Followed bool // kimbap made it of a redirect, as in [runtime.Request]
-	Proto    string
-	Header   http.Header
-	Body     []byte
+	Surface   runtime.Surface
+	Action    runtime.Ref
+	Args      runtime.Args
+	Query     runtime.Args
+	Astray    []string // as in [runtime.Request]: no rule of later takes them for absent
+	Target    runtime.Target
+	Built     bool   // the backend builds it; Proto, Header and Body are empty
+	Followed  bool   // kimbap made it of a redirect, as in [runtime.Request]
+	Execution string // of the script that asked first, "" for none; a yes is not bound to it
+	Proto     string
+	Header    http.Header
+	Body      []byte
 	login
 }
 
@@ -57,7 +58,6 @@ type dossier struct {
 	Principal  string
 	Agent      string
 	Run        string
-	Execution  string   // of the script that asked first, "" for none; a yes is not bound to it
 	Definition string   // digest of the action's definition
 	Secret     []string // arguments that are never shown
 	Risk       runtime.Risk
@@ -77,9 +77,9 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 	f = &dossier{
 		HeldRequest: HeldRequest{
 			Surface: req.Surface, Action: call.Action.Ref, Args: call.Args, Query: req.Query,
-			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil, Followed: req.Followed,
+			Astray: req.Astray, Target: req.Target, Built: req.Raw == nil, Followed: req.Followed, Execution: req.Execution,
 		},
-		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run, Execution: req.Execution,
+		Tenant: who.Tenant, Principal: who.ID, Agent: who.Agent, Run: who.Run,
 		Definition: call.Action.Digest, Risk: call.Action.Risk, Rule: verdict.Rule, Reason: verdict.Reason, Terms: verdict.Terms,
 	}
 	for _, param := range call.Action.Params {
