@@ -23,7 +23,9 @@ func TestAPausedScriptsYesIsCollectedByTheScriptAlone(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	id, script := got.Paused.ApprovalID, got.Paused.ExecutionID
-	collect := func(id string) heard { return rest.ask(t, agent, "POST", "/v1/approvals/"+id+":result", `{"wait": "1m"}`) }
+	collect := func(id string) heard {
+		return rest.ask(t, agent, "POST", "/v1/approvals/"+id+":result", `{"wait": "1m"}`)
+	}
 	refused := func(when string) {
 		t.Helper()
 		if by := use(t, session, "resume", map[string]any{"id": id}); !by.Failed || by.Error.Code != "invalid_input" || !strings.Contains(by.Error.Hint, script) {

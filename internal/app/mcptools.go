@@ -89,18 +89,18 @@ func (a *App) mcpAnswered(ctx context.Context, out mcp.Answer, action *runtime.A
 }
 
 // mcpCollect goes on with an action once a person has said yes.
-func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (mcp.Answer, error) {
+func (a *App) mcpCollect(ctx context.Context, caller runtime.Caller, r mcp.Resumption) (mcp.Answer, error) {
 	var out mcp.Answer
-	me, p, err := a.decidedWithin(ctx, caller, id, wait)
+	me, p, err := a.decidedWithin(ctx, caller, r.ID, r.Wait)
 	if err != nil {
 		return out, err
 	}
 	if out.Expires = p.Expires; p.State == approval.Pending {
-		return out, &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: id, Action: p.Action, Msg: "no person has decided yet"}
+		return out, &runtime.Error{Code: runtime.CodeApprovalPending, ApprovalID: r.ID, Action: p.Action, Msg: "no person has decided yet"}
 	}
 	answer := &Answer{Limit: 4 * mcpAnswer}
 	action, args, err := a.collect(ctx, caller, me, p, answer, func(req *runtime.Request) {
-		req.OnPending = func(_ string, until time.Time) { out.Expires = until }
+		req.OnPending = func(id string, until time.Time) { out.Expires = until; r.Pending(id, until) }
 	})
 	if err != nil {
 		return out, err
@@ -133,19 +133,19 @@ func (a *App) mcpExecute(ctx context.Context, caller runtime.Caller, s mcp.Scrip
 	if err != nil {
 		return mcp.Execution{}, err
 	}
-	script := sandbox.Script{Source: s.Code, Timeout: s.Timeout, Wait: s.Wait, Caller: caller}
+	script := sandbox.Script{Source: s.Code, Timeout: s.Timeout, Wait: s.Wait, Caller: caller, Asked: s.Pending}
 	for _, glob := range s.Allow {
 		script.Allow = append(script.Allow, runtime.Glob(glob))
 	}
 	return executionOf(runner.Execute(ctx, script))
 }
 
-func (a *App) mcpResume(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (mcp.Execution, error) {
+func (a *App) mcpResume(ctx context.Context, caller runtime.Caller, r mcp.Resumption) (mcp.Execution, error) {
 	runner, err := a.Scripts()
 	if err != nil {
 		return mcp.Execution{}, err
 	}
-	return executionOf(runner.Resume(ctx, sandbox.Resumption{ID: id, Caller: caller, Wait: wait}))
+	return executionOf(runner.Resume(ctx, sandbox.Resumption{ID: r.ID, Caller: caller, Wait: r.Wait, Asked: r.Pending}))
 }
 
 func executionOf(r sandbox.Result, err error) (mcp.Execution, error) {

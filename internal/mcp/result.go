@@ -190,6 +190,14 @@ func hint(e *runtime.Error) string {
 // noticeLasts bounds how long a client may show a notice.
 const noticeLasts = maxWait
 
+// aScript is what a notice calls one.
+const aScript = "a script"
+
+// noticing is notice of whatever what asks.
+func (s *Server) noticing(ctx context.Context, session *sdk.ServerSession, what string) func(id string, until time.Time) {
+	return func(id string, until time.Time) { s.notice(ctx, session, what, id, until) }
+}
+
 // notice has the client show that a person must decide, where it can. It waits for
 // nothing, and whatever is answered there decides nothing.
 func (s *Server) notice(ctx context.Context, session *sdk.ServerSession, what, id string, until time.Time) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
@@ -34,10 +33,10 @@ func whole() Options {
 		Execute: func(context.Context, runtime.Caller, Script) (Execution, error) {
 			return Execution{Body: map[string]any{}}, nil
 		},
-		Resume: func(context.Context, runtime.Caller, string, time.Duration) (Execution, error) {
+		Resume: func(context.Context, runtime.Caller, Resumption) (Execution, error) {
 			return Execution{Body: map[string]any{}}, nil
 		},
-		Collect: func(context.Context, runtime.Caller, string, time.Duration) (Answer, error) { return Answer{}, nil },
+		Collect: func(context.Context, runtime.Caller, Resumption) (Answer, error) { return Answer{}, nil },
 		Health:  func(context.Context) error { return nil },
 		Version: "test", Log: zerolog.Nop(),
 	}

@@ -49,6 +49,14 @@ type Script struct {
 	Allow   []string
 	Timeout time.Duration // 0: the default
 	Wait    time.Duration
+	Pending func(approvalID string, _ time.Time) // as of a Call, each time
+}
+
+// Resumption asks for what waits for a person.
+type Resumption struct {
+	ID      string
+	Wait    time.Duration
+	Pending func(approvalID string, _ time.Time) // told of a further question, not of the one that it is about
 }
 
 // Execution is how a script stands.
@@ -79,8 +87,8 @@ type Options struct {
 	Call     func(ctx context.Context, caller runtime.Caller, c Call) (Answer, error)
 	Execute  func(ctx context.Context, caller runtime.Caller, s Script) (Execution, error)
 	// Resume goes on with a script, Collect with an action that waits for a person.
-	Resume  func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Execution, error)
-	Collect func(ctx context.Context, caller runtime.Caller, id string, wait time.Duration) (Answer, error)
+	Resume  func(ctx context.Context, caller runtime.Caller, r Resumption) (Execution, error)
+	Collect func(ctx context.Context, caller runtime.Caller, r Resumption) (Answer, error)
 	Health  func(ctx context.Context) error
 
 	// Caller is who the one client on stdin is. Over HTTP RequireToken must be set

@@ -79,7 +79,7 @@ func TestHintsAreWithoutFlags(t *testing.T) {
 // Nor has it the pages of the REST API.
 func TestAnIDThatNobodyKnowsIsToldOfTheTool(t *testing.T) {
 	o := whole()
-	o.Collect = func(context.Context, runtime.Caller, string, time.Duration) (Answer, error) {
+	o.Collect = func(context.Context, runtime.Caller, Resumption) (Answer, error) {
 		return Answer{}, &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "none", Hint: "kimbap approve list --all", Ask: "GET /v1/approvals"}
 	}
 	if _, text := call(t, serve(t, o, "", nil), "resume", map[string]any{"id": "apr_x"}); strings.Contains(text, "/v1/") || !strings.Contains(text, "approvalId or executionId") {

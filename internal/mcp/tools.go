@@ -130,7 +130,7 @@ func (s *Server) call(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToo
 	}
 	answer, err := s.o.Call(ctx, s.caller(r.Extra), Call{
 		Action: in.Action, Args: in.Args, Wait: time.Duration(in.Wait),
-		Pending: func(id string, until time.Time) { s.notice(ctx, r.Session, in.Action, id, until) },
+		Pending: s.noticing(ctx, r.Session, in.Action),
 	})
 	return answered(answer, err)
 }
@@ -157,10 +157,8 @@ func (s *Server) execute(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Call
 	e, err := s.o.Execute(ctx, s.caller(r.Extra), Script{
 		Code: in.Code, Allow: in.Allow, Wait: time.Duration(in.Wait),
 		Timeout: time.Duration(min(int64(in.TimeoutMs), maxTimeout.Milliseconds())) * time.Millisecond,
+		Pending: s.noticing(ctx, r.Session, aScript),
 	})
-	if err == nil && e.Approval != "" {
-		s.notice(ctx, r.Session, "a script", e.Approval, e.Expires)
-	}
 	return executed(e, err)
 }
 
@@ -176,9 +174,9 @@ func (s *Server) resume(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 		return nil, invalid("id is missing", `{"id": "apr_…"} or {"id": "exe_…"}: approvalId or executionId of the answer that was pending`)
 	}
 	if strings.HasPrefix(in.ID, "exe_") {
-		return executed(s.o.Resume(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait)))
+		return executed(s.o.Resume(ctx, s.caller(r.Extra), Resumption{ID: in.ID, Wait: time.Duration(in.Wait), Pending: s.noticing(ctx, r.Session, aScript)}))
 	}
-	answer, err := s.o.Collect(ctx, s.caller(r.Extra), in.ID, time.Duration(in.Wait))
+	answer, err := s.o.Collect(ctx, s.caller(r.Extra), Resumption{ID: in.ID, Wait: time.Duration(in.Wait), Pending: s.noticing(ctx, r.Session, "what "+in.ID+" led to")})
 	if e := runtime.AsError(err); e != nil && e.Reason == runtime.ReasonNotFound {
 		told := *e // there is no list of approvals here, as there is over REST
 		told.Ask = `give "id" as approvalId or executionId of the pending answer had it: "apr_…" or "exe_…"`

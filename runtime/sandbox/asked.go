@@ -21,6 +21,19 @@ func (s *session) waiting() []*call {
 	return out
 }
 
+// ask says what the script waits for, unless it waits for what was said last.
+func (s *session) ask() {
+	if s.asked == nil {
+		return
+	}
+	held := s.waiting()
+	if len(held) == 0 || slices.ContainsFunc(held, func(c *call) bool { return c.Approval == s.askedOf }) {
+		return
+	}
+	s.askedOf = held[0].Approval
+	s.asked(held[0].Approval, held[0].Expires)
+}
+
 // latest is when the last of the open questions expires.
 func (s *session) latest() time.Time {
 	at := s.r.o.Clock()

@@ -196,3 +196,46 @@ func TestAPauseBesideALookMakesNoCallTwice(t *testing.T) {
 		t.Errorf("%+v, made %v", got, made)
 	}
 }
+
+// Who runs a script hears of a question as soon as it is asked, whether or not the script is
+// paused for it; of several one after the other, and of none twice.
+func TestWhoRunsAScriptHearsOfItsQuestions(t *testing.T) {
+	for name, c := range map[string]struct {
+		program     program
+		first, then int // of how many: until it is paused or has ended, and once the first was accepted
+	}{
+		"paused": {func(m *machine) any { return m.do("notes.deleteNote", `{"id":1}`) }, 1, 1},
+		"two at once": {func(m *machine) any {
+			one, two := m.call("notes.deleteNote", `{"id":1}`), m.call("notes.deleteNote", `{"id":2}`)
+			return m.await(one) + m.await(two)
+		}, 1, 2},
+		"not paused": {func(m *machine) any {
+			m.first(m.call("notes.deleteNote", `{"id":1}`), m.timer(1000))
+			return nil
+		}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.program)
+			var heard []string
+			asked := func(id string, expires time.Time) {
+				if expires.IsZero() {
+					t.Errorf("%s does not expire", id)
+				}
+				heard = append(heard, id)
+			}
+			got := b.execute(sandbox.Script{Source: "x", Asked: asked})
+			if len(heard) != c.first {
+				t.Fatalf("heard of %v; %+v", heard, got)
+			}
+			if got.Paused != nil {
+				b.decide(heard[0], nil)
+				if _, err := b.runner.Resume(t.Context(), sandbox.Resumption{ID: got.ExecutionID, Caller: runtime.Caller{Token: runtime.NewSecret("me")}, Asked: asked}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(heard) != c.then || len(heard) == 2 && heard[0] == heard[1] {
+				t.Errorf("then of %v", heard)
+			}
+		})
+	}
+}

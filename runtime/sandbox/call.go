@@ -299,6 +299,7 @@ func (s *session) settle(a answered) *frame.Done {
 			c.Asked += fmt.Sprintf(" (rule %s)", e.Rule)
 		}
 		s.diary.changed(c)
+		s.ask()
 		return nil
 	}
 	s.answer(c, &a.answer)

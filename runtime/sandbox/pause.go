@@ -39,6 +39,7 @@ func (s *session) pause(ctx context.Context, wait time.Duration) (result Result,
 		s.forsaken()
 		return Result{}, false, err
 	}
+	s.ask()
 	if wait > 0 {
 		s.tell(StagePaused, s.id)
 	}

@@ -68,6 +68,7 @@ func (r *Runner) Resume(ctx context.Context, asked Resumption) (Result, error) {
 		}
 	}
 	s.serve(who, asked.Caller, asked.Progress)
+	s.asked = asked.Asked
 	defer func() { s.leave() }()
 	defer s.killBroken()
 	if row.State == journal.Running {

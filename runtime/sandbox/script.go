@@ -19,6 +19,7 @@ type Script struct {
 	Allow    []runtime.Glob        // the actions it may use, beside what the caller may, at most 100 patterns; none: all of those
 	Wait     time.Duration         // how long to wait for a person before [Result.Paused] is returned
 	Progress func(stage, s string) // told of what is done: StageValid, StageTools, StagePaused; may be nil
+	Asked    Asked                 // may be nil
 }
 
 // Bounds of a script's own list: each call, and in a search each action, is compared with
@@ -56,7 +57,12 @@ type Resumption struct {
 	Caller   runtime.Caller
 	Wait     time.Duration
 	Progress func(stage, s string)
+	Asked    Asked
 }
+
+// Asked is told that a script begins to wait for a person, as soon as it does. Of several
+// questions at once it is told of one, and of the next when it waits for that.
+type Asked func(approvalID string, expires time.Time)
 
 // Result is how an execution stands: the same for every surface.
 type Result struct {

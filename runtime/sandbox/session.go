@@ -19,12 +19,14 @@ import (
 // session is one execution while this process has to do with it. All its fields
 // belong to the one goroutine that runs it; a kept session has none.
 type session struct {
-	r      *Runner
-	id     string
-	who    runtime.Principal
-	caller runtime.Caller
-	tools  tools
-	tell   func(stage, s string)
+	r       *Runner
+	id      string
+	who     runtime.Principal
+	caller  runtime.Caller
+	tools   tools
+	tell    func(stage, s string)
+	asked   Asked  // nil: nobody is told
+	askedOf string // the approval that it was told of last
 
 	source  source        // what is kept of the script itself
 	left    time.Duration // of the time it may run
@@ -84,7 +86,7 @@ func (r *Runner) newSession(who runtime.Principal, script Script) *session {
 		timeout = min(timeout, script.Timeout)
 	}
 	s := r.bareSession(who, script.Caller, script.Progress)
-	s.id = r.o.NewID()
+	s.id, s.asked = r.o.NewID(), script.Asked
 	s.source = source{Text: script.Source, Allow: script.Allow, Timeout: timeout, Now: now.UnixMilli(), Seed: rand.Uint64()}
 	s.left, s.now = timeout, s.source.Now
 	s.tools = tools{catalog: r.o.Catalog(), who: &s.who, allow: script.Allow}
