@@ -228,7 +228,8 @@ func invalidRequest(why string) *jsonrpc.Error {
 }
 
 // notice hears which version of the protocol a client asks for. One that is not known
-// is answered with the latest. From 2026-07-28 on each request says it, and none begins.
+// is answered with the latest. From 2026-07-28 on each request says it, and none begins. What is
+// said later brings no batches back: the SDK keeps to the version that it has.
 func (l *lines) notice(request *jsonrpc.Request) {
 	var asked struct {
 		Version string `json:"protocolVersion"`
@@ -240,7 +241,7 @@ func (l *lines) notice(request *jsonrpc.Request) {
 		return
 	}
 	if version := cmp.Or(asked.Meta.Version, asked.Version); request.Method == "initialize" || asked.Meta.Version != "" {
-		l.unbatched = !slices.Contains(batching[:], version)
+		l.unbatched = l.unbatched || !slices.Contains(batching[:], version)
 	}
 }
 

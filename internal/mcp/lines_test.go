@@ -148,6 +148,35 @@ func TestABatchIsAnswered(t *testing.T) {
 	}
 }
 
+// A session without batches gets none by what is said later: the SDK would end it on one.
+func TestASessionWithoutBatchesGetsNone(t *testing.T) {
+	const initialize = `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
+	for _, later := range []string{
+		fmt.Sprintf(initialize, 1, "2025-03-26"),
+		`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2025-03-26"}}}` + "\n",
+	} {
+		toServer, fromServer, done := overPipes(t)
+		answers := bufio.NewReader(fromServer)
+		for _, c := range []struct{ line, want string }{
+			{fmt.Sprintf(initialize, 0, "2025-06-18"), `"id":0`},
+			{later, `"id":1`},
+			{`[{"jsonrpc":"2.0","id":2,"method":"ping"}]` + "\n", "has no batches"},
+			{`{"jsonrpc":"2.0","id":3,"method":"ping"}` + "\n", `"id":3,"result"`},
+		} {
+			if _, err := io.WriteString(toServer, c.line); err != nil {
+				t.Fatalf("%s: %v", c.line, err)
+			}
+			if got, err := answers.ReadString('\n'); err != nil || !strings.Contains(got, c.want) {
+				t.Fatalf("%s: %s %v", c.line, got, err)
+			}
+		}
+		_ = toServer.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // From 2026-07-28 on no message begins a session: the batch itself says that it is none.
 func TestABatchOfAVersionWithoutOnesIsRefused(t *testing.T) {
 	toServer, fromServer, done := overPipes(t)
