@@ -294,6 +294,7 @@ func (s *Server) annotate(next sdk.MethodHandler) sdk.MethodHandler {
 			reach = s.o.Reach(&who)
 		}
 		told := *list
+		told.CacheScope = "private" // no cache gives it to another caller
 		told.Tools = make([]*sdk.Tool, len(list.Tools))
 		for i, t := range list.Tools {
 			one := *t

@@ -271,3 +271,11 @@ func TestHintsAreThoseOfTheWorstAction(t *testing.T) {
 		}
 	}
 }
+
+// What the list of tools says depends on who asks: no cache may give it to others.
+func TestTheListOfToolsIsForWhoAsked(t *testing.T) {
+	list, err := serve(t, whole(), "", nil).ListTools(t.Context(), nil)
+	if err != nil || list.CacheScope != "private" {
+		t.Errorf("%+v %v", list, err)
+	}
+}
