@@ -52,6 +52,7 @@ type backlog struct {
 	bytes  int  // of all of it
 	brief  int  // so many of it end by themselves
 	begins bool // something was asked since the last notice that the client begins
+	heard  bool // the client is past the beginning of its session
 	closed bool
 }
 
@@ -85,6 +86,11 @@ func (b *backlog) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		b.follow()
 		request, is := message.(*jsonrpc.Request)
+		if is && request.Method != "initialize" && request.Method != "ping" {
+			b.mu.Lock()
+			b.heard = true
+			b.mu.Unlock()
+		}
 		if !is || !request.IsCall() {
 			b.end(asked{batch: b.batch})
 			if is && !b.heeds(request) {
@@ -217,6 +223,9 @@ func (b *backlog) answered() {
 func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	response, is := message.(*jsonrpc.Response)
 	if !is {
+		if b.early(message) {
+			return nil
+		}
 		return b.Connection.Write(ctx, message)
 	}
 	b.mu.Lock()
@@ -225,10 +234,25 @@ func (b *backlog) Write(ctx context.Context, message jsonrpc.Message) error {
 	long := lengthOfAnswer(response)
 	one.bytes, b.bytes = one.bytes+long, b.bytes+long
 	b.mu.Unlock()
-	err := b.Connection.Write(ctx, message)
+	var err error
+	if !one.canceled || one.batch != nil { // its client waits for no answer to what it took back
+		err = b.Connection.Write(ctx, message)
+	}
 	b.lines.open.drop(response.ID) // the SDK takes a batch with that id from here on
 	b.end(one)
 	return err
+}
+
+// early reports whether a message says that the tools are others to a client that has not begun
+// its session: it has none yet, and a server may not say so before.
+func (b *backlog) early(message jsonrpc.Message) bool {
+	request, is := message.(*jsonrpc.Request)
+	if !is || request.Method != "notifications/tools/list_changed" {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.heard
 }
 
 // Close implements [sdk.Connection].
