@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -33,6 +34,7 @@ func (s *script) coverErrors() {
 		if parent == nil {
 			parent = class
 			s.hidden(parent, "isError", isError)
+			s.method(parent, "captureStackTrace", 2, s.captureStack)
 		} else {
 			s.must(class.SetPrototype(parent))
 		}
@@ -55,6 +57,36 @@ func (s *script) coverKind(name string) *goja.Object {
 	}).(*goja.Object)
 	s.over(name, class, inner)
 	return class
+}
+
+// captureStack is Error.captureStackTrace, which is V8's: the stack of this moment, from
+// behind the last call of a function if one is given by name; a stack does not name classes.
+func (s *script) captureStack(c goja.FunctionCall) goja.Value {
+	o, ok := c.Argument(0).(*goja.Object)
+	if !ok {
+		return s.typeError("Error.captureStackTrace takes an object")
+	}
+	here, err := s.rt.New(s.errors.plain)
+	s.must(err)
+	_, _, trace := s.trace(property(here, "stack"))
+	if f, ok := c.Argument(1).(*goja.Object); ok {
+		trace = behind(trace, property(f, "name"))
+	}
+	text := header(cmp.Or(property(o, "name"), "Error"), property(o, "message"))
+	if trace != "" {
+		text += "\n" + toldRow[:4] + strings.ReplaceAll(trace, "\n", "\n"+toldRow[:4])
+	}
+	s.hidden(o, "stack", s.rt.ToValue(text))
+	return goja.Undefined()
+}
+
+// behind is a trace without the calls up to the first of a function.
+func behind(trace, function string) string {
+	if _, rest, ok := strings.Cut(trace, "at "+function+" ("); ok && function != "" {
+		_, rest, _ = strings.Cut(rest, "\n")
+		return rest
+	}
+	return trace
 }
 
 // over gives a constructor the name, the length and the prototype of goja's.

@@ -26,6 +26,9 @@ var stacks = []struct{ source, want string }{
 	{"try { tools.x() } catch (e) { return e.stack }", "TypeError: tools.x is no tool: a tool is called as tools.service.action({…}); find one with await tools.search({query})|at script (1:14)"},
 	{"try { structuredClone(() => 1) } catch (e) { return e.stack }", "Error: A function cannot be cloned|at script (1:22)"},
 	{"try { new RegExp('(') } catch (e) { return e.stack }", "SyntaxError: Invalid regular expression: /(/|at script (1:7)"},
+	{"class E extends Error { constructor(m) { super(m); this.name = 'E'; Error.captureStackTrace(this, E) } }\ntry { throw new E('own') } catch (e) { return e.stack }", "E: own|at script (1:92)|at script (2:13)"},
+	{"const make = () => fill({message: 'm'})\nfunction fill(o) { Error.captureStackTrace(o, fill)\n return o }\nreturn make().stack", "Error: m|at make (1:24)|at script (4:12)"},
+	{"const make = () => {\n  const o = {message: 'm'}\n  Error.captureStackTrace(o)\n  return o\n}\nreturn make().stack", "Error: m|at make (3:26)|at script (6:12)"},
 	{"try { throw Object.assign(new Error('a'), {stack: 'own words'}) } catch (e) { return e.stack }", "own words"},
 	{"let seen; class P extends Promise { constructor(f) { super((ok, no) => f(ok, e => { seen ??= e.stack; no(e) })) } }\nawait P.resolve().then(() => null.x).catch(() => 0); return seen", "TypeError: Cannot read property 'x' of undefined|at script (2:35)"},
 	{"let seen; Promise.all.call(function (f) { f(() => 0, e => { seen = e.stack }) }, 5); return seen", "TypeError: Value is not an object: undefined|at script (1:27)"},
@@ -75,6 +78,23 @@ func TestWhatErrorsSayIsNotOfTheEngine(t *testing.T) {
 	} {
 		if got := value(t, source); got != want {
 			t.Errorf("%s\n got %v\nwant %s", source, got, want)
+		}
+	}
+}
+
+// Error.captureStackTrace is no standard, but stands in most classes of errors: whoever
+// wrote one must not get a TypeError in its place.
+func TestAStackCanBeCaptured(t *testing.T) {
+	for source, want := range map[string]any{
+		"class E extends TypeError { constructor() { super('e'); E.captureStackTrace?.(this, this.constructor) } } try { throw new E() } catch (e) { return e instanceof E }": true,
+		"const o = {}; return [Error.captureStackTrace(o) === undefined, Object.keys(o).length, typeof o.stack].join()":                                                       "true,0,string",
+		"try { Error.captureStackTrace(5) } catch (e) { return e.name }":                                                                                                      "TypeError",
+		"try { Error.captureStackTrace(Object.freeze({})) } catch (e) { return e.name }":                                                                                      "TypeError",
+		"const o = {get name() { throw new RangeError() }}; try { Error.captureStackTrace(o) } catch (e) { return e.name }":                                                   "RangeError",
+		"try { Error.captureStackTrace(tools.demo) } catch (e) { return e.name }":                                                                                             "TypeError",
+	} {
+		if got := value(t, source); got != want {
+			t.Errorf("%s\n got %v\nwant %v", source, got, want)
 		}
 	}
 }
