@@ -13,6 +13,7 @@ func (s *script) mend() {
 	s.mendRadix()
 	s.mendSort()
 	s.mendMilliseconds()
+	s.mendNumber()
 }
 
 // mendFrom lets the lists of numbers take a text, as in
