@@ -14,6 +14,7 @@ func (s *script) mend() {
 	s.mendSort()
 	s.mendMilliseconds()
 	s.mendNumber()
+	s.mendDate()
 }
 
 // mendFrom lets the lists of numbers take a text, as in
