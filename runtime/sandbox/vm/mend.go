@@ -11,6 +11,7 @@ import (
 func (s *script) mend() {
 	s.mendFrom()
 	s.mendRadix()
+	s.mendDigits()
 	s.mendSort()
 	s.mendMilliseconds()
 	s.mendNumber()
@@ -47,6 +48,24 @@ func (s *script) mendRadix() {
 		}
 		return out
 	})
+}
+
+// mendDigits has negative numbers rounded as positive ones are: where that makes one digit
+// more, goja writes it over the sign.
+func (s *script) mendDigits() {
+	proto := s.prototype("Number")
+	value := s.builtIn(proto, "valueOf")
+	for _, name := range []string{"toPrecision", "toExponential"} {
+		inner := s.builtIn(proto, name)
+		s.method(proto, name, 1, func(c goja.FunctionCall) goja.Value {
+			n := value(goja.FunctionCall{This: c.This}).ToFloat()
+			if !(n < 0) {
+				return inner(c)
+			}
+			c.This = s.rt.ToValue(-n)
+			return s.rt.ToValue("-" + inner(c).String())
+		})
+	}
 }
 
 // mendSort has lists of equals keep their order: goja takes a comparison that says -0 for
