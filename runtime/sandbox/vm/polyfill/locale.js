@@ -134,13 +134,12 @@
       default: refuse("The sensitivity " + options.sensitivity);
     }
     if (!options.numeric) return compare.call(a, b);
-    const left = a.match(/\d+|\D+/g) ?? [], right = b.match(/\d+|\D+/g) ?? [];
-    for (let i = 0; i < left.length && i < right.length; i++) {
-      const both = /^\d/.test(left[i]) && /^\d/.test(right[i]);
-      const x = both ? BigInt(left[i]) : 0n, y = both ? BigInt(right[i]) : 0n;
-      const c = both ? (x < y ? -1 : x > y ? 1 : 0) : compare.call(left[i], right[i]);
-      if (c !== 0) return c;
-    }
-    return Math.sign(left.length - right.length);
+    // One comparison of the whole texts, since a part is not ordered by itself as it is within
+    // one: how many digits a number has stands before it.
+    const counted = (t) => t.replace(/\d+/g, (run) => {
+      const digits = run.replace(/^0+(?=\d)/, "");
+      return String(digits.length).padStart(9, "0") + digits;
+    });
+    return compare.call(counted(a), counted(b));
   });
 })
