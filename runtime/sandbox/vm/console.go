@@ -19,12 +19,12 @@ const maxShown = 10
 // that says so, and no more.
 func (s *script) makeConsole() {
 	console := s.rt.NewObject()
-	for _, name := range []string{"debug", "info", "log", "warn", "error", "trace", "dir", "table"} {
+	for _, name := range []string{"debug", "info", "log", "warn", "error", "trace", "dir", "dirxml", "table"} {
 		level := name
 		switch name {
 		case "trace":
 			level = "debug"
-		case "dir", "table":
+		case "dir", "dirxml", "table":
 			level = "log"
 		}
 		s.method(console, name, 0, func(c goja.FunctionCall) goja.Value {
@@ -38,7 +38,7 @@ func (s *script) makeConsole() {
 		}
 		return goja.Undefined()
 	})
-	for _, name := range []string{"group", "groupEnd", "time", "timeEnd", "count"} {
+	for _, name := range []string{"group", "groupCollapsed", "groupEnd", "time", "timeLog", "timeEnd", "count", "countReset"} {
 		s.method(console, name, 0, func(goja.FunctionCall) goja.Value { return goja.Undefined() })
 	}
 	s.hidden(s.rt.GlobalObject(), "console", console)

@@ -16,6 +16,8 @@ var (
 	cloneScript string
 	//go:embed polyfill/collection.js
 	collectionScript string
+	//go:embed polyfill/iterator.js
+	iteratorScript string
 	//go:embed polyfill/locale.js
 	localeScript string
 	//go:embed polyfill/text.js
@@ -32,6 +34,7 @@ func (s *script) fill() {
 		words  []string
 	}{
 		{collectionScript, []string{"groupBy", "withResolvers", "fromAsync", "asyncIterator", "Promise.try", "dispose", "asyncDispose"}},
+		{iteratorScript, []string{"Iterator", "yield", "matchAll", ".values()", ".keys()", ".entries()", "Symbol.iterator"}},
 		{cloneScript, []string{"structuredClone"}},
 		{textScript, []string{"TextEncoder", "TextDecoder", "btoa", "atob"}},
 		{localeScript, []string{"toLocale", "localeCompare"}},
