@@ -148,6 +148,14 @@ func clean(message string) string {
 	switch {
 	case strings.HasPrefix(message, "Could not convert ") && strings.HasSuffix(message, " to primitive"):
 		return "Cannot convert object to primitive value"
+	case message == "Value is not object coercible":
+		return "Cannot destructure undefined or null, nor use it as an object"
+	case message == "Object has no member 'Symbol.iterator'":
+		return "object is not iterable"
+	case strings.HasPrefix(message, "Object has no member '"):
+		return strings.TrimSuffix(strings.TrimPrefix(message, "Object has no member '"), "'") + " is not a function"
+	case strings.HasPrefix(message, "Not a function: "):
+		return strings.TrimPrefix(message, "Not a function: ") + " is not a function"
 	case strings.HasPrefix(message, "Receiver is not an object: "):
 		return "Receiver is not an object"
 	case strings.HasPrefix(message, "Invalid regular expression (re"):

@@ -75,6 +75,14 @@ func TestWhatErrorsSayIsNotOfTheEngine(t *testing.T) {
 		"return [Error, TypeError, Promise.prototype.then, console.log, Math.max, setTimeout].map(f => f.name + f.length).join()": "Error1,TypeError1,then2,log0,max2,setTimeout2",
 		"return [new TypeError('a') instanceof Error, Object.getPrototypeOf(TypeError) === Error, new TypeError('').constructor === TypeError, Object.keys(new Error('x')).length, new Error('a', {cause: 1}).cause, Error.isError(new RangeError())].join()": "true,true,true,0,1,true",
 		"try { null.x } catch (e) { return [e instanceof TypeError, e.constructor === TypeError, Object.prototype.toString.call(e)].join() }":                                                                                                                 "true,true,[object Error]",
+		"try { const {data} = undefined } catch (e) { return e.message }":             "Cannot destructure undefined or null, nor use it as an object",
+		"return await (async ({a: {b}}) => b)({}).catch(e => e.message)":              "Cannot destructure undefined or null, nor use it as an object",
+		"try { for (const x of undefined); } catch (e) { return e.message }":          "undefined is not iterable",
+		"try { const [a] = null } catch (e) { return e.message }":                     "null is not iterable",
+		"try { [].nope() } catch (e) { return e.message }":                            "nope is not a function",
+		"try { ({g: {}}).g() } catch (e) { return e.message }":                        "[object Object] is not a function",
+		"try { (function* () { yield* 5 })().next() } catch (e) { return e.message }": "object is not iterable",
+		"try { for await (const x of 5); } catch (e) { return e.message }":            "object is not iterable",
 	} {
 		if got := value(t, source); got != want {
 			t.Errorf("%s\n got %v\nwant %s", source, got, want)

@@ -35,6 +35,9 @@ func (s *script) coverIterators() {
 		if o, ok := c.Argument(0).(*goja.Object); ok {
 			return s.iterable(it, o)
 		}
+		if v := c.Argument(0); goja.IsUndefined(v) || goja.IsNull(v) {
+			return s.typeError(v.String() + " is not iterable")
+		}
 		return c.Argument(0)
 	}
 	s.must(s.rt.GlobalObject().DefineDataProperty(gate.Each, s.native(gate.Each, 1, s.each), goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
