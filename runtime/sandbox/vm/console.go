@@ -103,7 +103,9 @@ func (s *script) show(v goja.Value, room int) string {
 	if kind := s.collection(o); kind != "" {
 		return s.showList(o, kind, room)
 	}
-	text, why, err := s.writer(room).tryWrite(o)
+	w := s.writer(room)
+	w.shows = true
+	text, why, err := w.tryWrite(o)
 	var thrown *goja.Exception
 	switch {
 	case errors.As(err, &thrown):

@@ -270,13 +270,19 @@ func TestLogsAreShownAndCapped(t *testing.T) {
 	}
 }
 
-// A Map that held itself was shown without end.
+// A Map that held itself was shown without end, and an object that did, or held a bigint,
+// not at all.
 func TestLogsShowWhatHoldsItself(t *testing.T) {
 	for code, want := range map[string]string{
 		`const m = new Map(); m.set('a', m).set('b', 1); console.log(m)`:                                 "Map(2) {a => [Circular], b => 1}",
 		`const s = new Set(); s.add(new Map([[s, s]])); console.log(s, s)`:                               "Set(1) {Map(1) {[Circular] => [Circular]}} Set(1) {Map(1) {[Circular] => [Circular]}}",
 		`const a = new Set([1]); console.log(new Set([a, new Map([[a, a]])]))`:                           "Set(2) {Set(1) {1}, Map(1) {Set(1) {1} => Set(1) {1}}}",
 		`let s = new Set(['in']); for (let i = 0; i < 1e5; i++) s = new Set([s]); console.log(s)`:        strings.Repeat("Set(1) {", 10) + "[Set]" + strings.Repeat("}", 10),
+		`const o = {b: 1n, l: [2n]}; o.self = o; o.l.push(o, {o}); console.log(o)`:                       `{"b":"1n","l":["2n","[Circular]",{"o":"[Circular]"}],"self":"[Circular]"}`,
+		`const a = {}; console.log({a, b: [a, a]})`:                                                      `{"a":{},"b":[{},{}]}`,
+		`console.log({e: new RangeError('r'), own: Object.assign(new Error('m'), {code: 1})})`:           `{"e":"[RangeError: r]","own":{"code":1}}`,
+		`console.log({get a() { throw 1 }})`:                                                             `[object that cannot be shown]`,
+		`const o = {m: new Map()}; o.m.set('o', o); console.log(o, o.m)`:                                 `{"m":{}} Map(1) {o => {"m":{}}}`,
 		`const m = new Map(); m.forEach = () => { throw 1 }; m.set(1, {toString: null}); console.log(m)`: "Map(1) {1 => {\"toString\":null}}",
 	} {
 		h := newHost()

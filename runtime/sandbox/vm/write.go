@@ -1,7 +1,9 @@
 package vm
 
 import (
+	"math/big"
 	"reflect"
+	"slices"
 
 	"github.com/dop251/goja"
 )
@@ -56,6 +58,7 @@ type writer struct {
 	over   over
 	hollow hollow        // the first of what is no more than {} in JSON
 	then   goja.Callable // the script's own replacer
+	shows  bool          // to a person, to whom is said what JSON cannot say
 }
 
 func (s *script) writer(limit int) *writer { return &writer{s: s, limit: limit} }
@@ -93,6 +96,9 @@ func (w *writer) value(c goja.FunctionCall) goja.Value {
 	if holder, ok := c.This.(*goja.Object); ok {
 		w.enter(holder)
 	}
+	if w.shows {
+		v = w.shown(v)
+	}
 	if o, ok := v.(*goja.Object); ok && w.hollow == "" {
 		w.hollow = w.s.loses(o)
 	}
@@ -105,6 +111,21 @@ func (w *writer) value(c goja.FunctionCall) goja.Value {
 	}
 	if w.over != written {
 		return w.s.rangeError("The value is too large to be written")
+	}
+	return v
+}
+
+// shown is a value, or a text in the place of what would end the writing, and of an error,
+// of which nothing would be left.
+func (w *writer) shown(v goja.Value) goja.Value {
+	o, ok := v.(*goja.Object)
+	switch {
+	case !ok && v.ExportType() == reflect.TypeFor[*big.Int]():
+		return w.s.rt.ToValue(v.String() + "n")
+	case ok && slices.Contains(w.open, o):
+		return w.s.rt.ToValue("[Circular]")
+	case ok && o.ClassName() == "Error" && len(o.Keys()) == 0:
+		return w.s.rt.ToValue("[" + header(property(o, "name"), clean(property(o, "message"))) + "]")
 	}
 	return v
 }
