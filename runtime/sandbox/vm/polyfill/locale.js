@@ -1,6 +1,7 @@
 // toLocaleString and its kin for en-US, which is what scripts ask for. Another locale,
-// another zone of time than UTC, or an option that is not known here is refused:
-// an answer that is nearly right is worse.
+// another zone of time than UTC, an option that is not known here, or parts of a date of
+// which nobody writes a text (a weekday and a year) are refused: an answer that is nearly
+// right is worse.
 (function (define) {
   "use strict";
   const refuse = (what) => { throw new RangeError(what + " is not available here: only en-US and UTC are; write the text out"); };
@@ -89,6 +90,8 @@
     const twelve = o.hour12 ?? true;
     let hour = d.getUTCHours();
     if (twelve) hour = hour % 12 || 12;
+    else if (hour === 0) hour = 24; // as Node.js has it
+    if (!o.hour && (!o.minute || !o.second)) return o.minute ? String(d.getUTCMinutes()) : o.second ? String(d.getUTCSeconds()) : "";
     const parts = [o.hour && (o.hour === "2-digit" || !twelve ? two(hour) : String(hour)), o.minute && two(d.getUTCMinutes()), o.second && two(d.getUTCSeconds())];
     return parts.filter(Boolean).join(":") + (twelve && o.hour ? (d.getUTCHours() < 12 ? " AM" : " PM") : "");
   };
@@ -119,7 +122,11 @@
     if (!hasStyle && (!(asked || askedTime) || (wantsDay && !wantsTime && !asked) || (wantsTime && !wantsDay && !askedTime))) {
       o = { ...o, ...(wantsDay ? dated : {}), ...(wantsTime ? timed : {}) };
     }
-    return [day(this, o), time(this, o)].filter(Boolean).join(o.month === "long" ? " at " : ", ");
+    if (o.weekday && (o.year || o.month || o.day) && !(o.month && o.day) || o.year && o.day && !o.month || o.hour && o.second && !o.minute) {
+      refuse("A text of these parts of a date");
+    }
+    const onlyName = o.weekday && !o.day && o.hour && (o.hour12 !== false || o.minute);
+    return [day(this, o), time(this, o)].filter(Boolean).join(o.month === "long" ? " at " : onlyName ? " " : ", ");
   } }[name]);
   dates("toLocaleString", true, true);
   dates("toLocaleDateString", true, false);
