@@ -76,11 +76,25 @@
     return out.join("/");
   };
   const bad = (text) => { throw new TypeError("Invalid URL: " + String(text).slice(0, 200)); };
+  // An IPv4 address of one to four numbers, each in base ten, eight or sixteen.
+  const address = (host, whole) => {
+    const parts = host.replace(/\.$/, "").split(".");
+    const numbers = parts.map((part) => {
+      if (/^0x[0-9a-f]*$/.test(part)) return part === "0x" ? 0 : Number(part);
+      if (/^0[0-7]+$/.test(part)) return parseInt(part, 8);
+      return /^(0|[1-9]\d*)$/.test(part) ? Number(part) : bad(whole);
+    });
+    const last = numbers.pop();
+    if (numbers.length > 3 || numbers.some((n) => n > 255) || last >= 256 ** (4 - numbers.length)) bad(whole);
+    const all = numbers.reduce((sum, n, i) => sum + n * 256 ** (3 - i), last);
+    return [24, 16, 8, 0].map((shift) => Math.floor(all / 2 ** shift) % 256).join(".");
+  };
   const hostOf = (text, whole, special) => {
     let host = special ? text.toLowerCase() : text;
     if (special) { try { host = decodeURIComponent(host).toLowerCase(); } catch { bad(whole); } }
     if (/[^\u0000-\u007f]/.test(host)) throw new TypeError("A host that is not ASCII is not available here: write it in Punycode");
     if (/^\[[0-9a-f:.]+\]$/i.test(host)) return host.toLowerCase();
+    if (special && /(^|\.)(\d+|0x[0-9a-f]*)\.?$/.test(host)) return address(host, whole);
     if ((special && host === "") || /[\u0000- #/:<>?@[\\\]^|%\u007f]/.test(host)) bad(whole);
     return host;
   };
@@ -143,7 +157,7 @@
     if (port) {
       text = text.slice(0, port.index);
       if (Number(port[1]) > 65535) bad(whole);
-      u.port = port[1] === "" || String(Number(port[1])) === ports[u.protocol] ? "" : String(Number(port[1]));
+      if (port[1] !== "") u.port = String(Number(port[1])) === ports[u.protocol] ? "" : String(Number(port[1]));
     }
     u.hostname = u.protocol === "file:" && text === "" ? "" : hostOf(text, whole, special);
   };
@@ -182,7 +196,7 @@
     get password() { return this.#u.password; }
     set password(v) { this.#u.password = encodeURIComponent(v); }
     get host() { return this.#u.hostname + (this.#u.port && ":" + this.#u.port); }
-    set host(v) { const u = { ...this.#u, port: "" }; authority(u, String(v).replace(/^.*@/, ""), v, u.protocol in ports); u.username = this.#u.username; u.password = this.#u.password; this.#u = u; }
+    set host(v) { const u = { ...this.#u }; authority(u, String(v).replace(/^.*@/, ""), v, u.protocol in ports); u.username = this.#u.username; u.password = this.#u.password; this.#u = u; }
     get hostname() { return this.#u.hostname; }
     set hostname(v) { this.#u.hostname = hostOf(String(v), v, this.#u.protocol in ports); }
     get port() { return this.#u.port; }
