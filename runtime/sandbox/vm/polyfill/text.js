@@ -50,8 +50,16 @@
       } else bad();
     }
     if (need > 0) bad();
-    const text = out.join("");
-    return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
+    return out.join("");
+  };
+  // How many bytes at the end are the beginning of a character.
+  const begun = (bytes) => {
+    for (let n = 1; n <= 3 && n <= bytes.length; n++) {
+      const b = bytes[bytes.length - n];
+      if (b < 0x80) return 0;
+      if (b >= 0xc0) return n < (b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : 2) ? n : 0;
+    }
+    return 0;
   };
   define(global, "TextEncoder", class TextEncoder {
     get encoding() { return "utf-8"; }
@@ -59,15 +67,34 @@
   });
   define(global, "TextDecoder", class TextDecoder {
     #fatal;
+    #ignoreBOM;
+    #rest = new Uint8Array(0);
+    #inside = false; // of a stream, behind its first bytes
     constructor(label = "utf-8", options = {}) {
       if (!["utf-8", "utf8", "unicode-1-1-utf-8"].includes(String(label).trim().toLowerCase())) throw new RangeError("Only utf-8 can be decoded here");
       this.#fatal = Boolean(options.fatal);
+      this.#ignoreBOM = Boolean(options.ignoreBOM);
     }
     get encoding() { return "utf-8"; }
-    decode(input) {
-      if (input === undefined) return "";
-      const bytes = input instanceof ArrayBuffer ? new Uint8Array(input) : new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
-      return decode(bytes, this.#fatal);
+    get fatal() { return this.#fatal; }
+    get ignoreBOM() { return this.#ignoreBOM; }
+    decode(input, options = {}) {
+      const given = input === undefined ? new Uint8Array(0) :
+        input instanceof ArrayBuffer ? new Uint8Array(input) : new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
+      const stream = Boolean(options.stream), first = !this.#inside;
+      let bytes = given;
+      if (this.#rest.length) {
+        bytes = new Uint8Array(this.#rest.length + given.length);
+        bytes.set(this.#rest);
+        bytes.set(given, this.#rest.length);
+      }
+      const end = bytes.length - (stream ? begun(bytes) : 0);
+      this.#rest = new Uint8Array(0);
+      this.#inside = false;
+      const text = decode(bytes.subarray(0, end), this.#fatal);
+      this.#rest = bytes.slice(end);
+      this.#inside = stream && (!first || end > 0);
+      return first && !this.#ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
     }
   });
   const signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
