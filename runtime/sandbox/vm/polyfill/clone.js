@@ -1,6 +1,7 @@
 // structuredClone, for what JSON and collections are made of.
 (function (define, global) {
   "use strict";
+  const kinds = new Map([Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
   define(global, "structuredClone", function structuredClone(value) {
     const seen = new Map();
     const copy = (v, depth) => {
@@ -31,8 +32,10 @@
       if (ArrayBuffer.isView(v)) return note(v instanceof DataView ? new DataView(inner(v.buffer), v.byteOffset, v.byteLength) : v.slice());
       if (v instanceof Promise || v instanceof WeakMap || v instanceof WeakSet) throw refuse("object of this kind");
       if (v instanceof Error) {
-        const out = note(new Error(v.message));
-        define(out, "name", v.name);
+        const out = note(new (kinds.get(v.name) ?? Error)(v.message));
+        if (!kinds.has(v.name)) define(out, "name", v.name);
+        if (typeof v.stack === "string") define(out, "stack", v.stack);
+        if (Object.hasOwn(v, "cause")) define(out, "cause", inner(v.cause));
         return out;
       }
       if (v instanceof Number || v instanceof String || v instanceof Boolean) return note(Object(v.valueOf()));
