@@ -20,7 +20,7 @@ type timer struct {
 	id      int
 	f       goja.Callable
 	args    []goja.Value
-	delay   int64 // milliseconds
+	delay   int64 // milliseconds, at least one, as in Node.js: those of no delay keep their turn
 	repeats bool
 	set     bool // the host has it
 	cleared bool
@@ -50,7 +50,7 @@ func (s *script) setTimer(name string, c goja.FunctionCall, repeats bool) goja.V
 	if !ok {
 		return s.typeError(name + " takes a function")
 	}
-	t := &timer{f: f, delay: max(0, min(c.Argument(1).ToInteger(), maxDelay)), repeats: repeats}
+	t := &timer{f: f, delay: max(1, min(c.Argument(1).ToInteger(), maxDelay)), repeats: repeats}
 	if len(c.Arguments) > 2 {
 		t.args = slices.Clone(c.Arguments[2:]) // they lie on goja's stack, which has other values by then
 	}

@@ -84,3 +84,16 @@ func TestAMicrotaskThatThrowsIsAWarning(t *testing.T) {
 		t.Errorf("%+v %+v, logged %+v", done, done.Failure, h.logs)
 	}
 }
+
+// A timer of no delay rang before one of a millisecond that was set before it.
+func TestATimerOfNoDelayKeepsItsTurn(t *testing.T) {
+	h := newHost()
+	run(t, "setTimeout(() => 0, 1); setTimeout(() => 0); setTimeout(() => 0, -5); await new Promise(r => setTimeout(r, 2))", h, 30*time.Second)
+	var delays []string
+	for _, c := range h.calls {
+		delays = append(delays, c.Args)
+	}
+	if got := strings.Join(delays, " "); got != "1 1 1 2" {
+		t.Errorf("delays of %s", got)
+	}
+}
