@@ -81,7 +81,7 @@
     decode(input, options = {}) {
       const given = input === undefined ? new Uint8Array(0) :
         input instanceof ArrayBuffer ? new Uint8Array(input) : new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
-      const stream = Boolean(options.stream), first = !this.#inside;
+      const stream = Boolean(options?.stream), first = !this.#inside;
       let bytes = given;
       if (this.#rest.length) {
         bytes = new Uint8Array(this.#rest.length + given.length);
