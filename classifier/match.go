@@ -139,7 +139,7 @@ func (w *walk) find(n *node, i int) outcome {
 		return w.choose(n.tail, belowEmpty)
 	}
 	seg := w.path.at(i)
-	next := n.literals[seg.text]
+	next := n.literal(seg)
 	if next == nil && n.literals != nil {
 		if like := n.resembling(seg, w.last(i)); like != nil {
 			if w.alike = true; w.loose {
@@ -232,6 +232,17 @@ func (n *node) spokenVerb(decoded []byte) string {
 		}
 	}
 	return ""
+}
+
+// literal is the one that a segment is. An "@" in it may be escaped: encodeURIComponent, which
+// SDKs of JavaScript send whatever is an argument of theirs through, escapes it where no reader
+// needs that (RFC 3986 section 3.3).
+func (n *node) literal(seg segment) *node {
+	next := n.literals[seg.text]
+	if next == nil && seg.special {
+		next = n.literals[strings.ReplaceAll(seg.text, "%40", "@")]
+	}
+	return next
 }
 
 // disguised refuses a segment that is not a literal as written, but is one once
