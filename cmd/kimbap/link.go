@@ -59,6 +59,9 @@ and its JSON can be piped in.`,
 				if !noCheck && linked.Checked == "" {
 					linked.Checked, linked.Problem = a.CheckKey(ctx, linked.Service)
 				}
+				if s, known := a.Services().Service(linked.Service); known && linked.Problem == "" {
+					linked.Advice = a.KeyAdvice(ctx, s)
+				}
 				c.reach(ctx, a)
 				return c.show(linked, func() { c.sayLinked(linked) })
 			})
@@ -139,6 +142,9 @@ func (c *cli) sayLinked(l app.Linked) {
 		c.say("warning: %s was tried and failed: %s", l.Checked, l.Problem)
 	case l.Checked != "":
 		c.say("the key works: %s answered", l.Checked)
+	}
+	if l.Advice != "" {
+		c.advise(l.Advice)
 	}
 	if l.Ends != nil {
 		c.say("warning: the provider gave nothing to renew this with, so it ends at %s; most give it for the scope offline_access, or for access_type: offline in params", l.Ends.Local().Format("2006-01-02 15:04:05"))

@@ -27,6 +27,7 @@ type Linked struct {
 	Installed []string `json:"installed,omitempty"`
 	Checked   string   `json:"checked,omitempty"` // the action that was tried
 	Problem   string   `json:"problem,omitempty"` // what it answered, "" when the key works
+	Advice    string   `json:"advice,omitempty"`  // what is left to do, where no problem says that
 
 	Ends *time.Time `json:"ends,omitempty"` // of a grant that nothing renews; nil: it is renewed, or has no end
 }

@@ -181,6 +181,9 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 		return 0, err
 	}
 	place.Placeholders = placeholders
+	if err := a.sayHalfKeys(ctx, o.Say); err != nil {
+		return 0, err
+	}
 	isSecret, err := a.storedValues(ctx)
 	if err != nil {
 		return 0, err
@@ -203,6 +206,18 @@ func (a *App) startChild(ctx context.Context, o RunOptions, place runner.Place, 
 		}
 	}
 	return runner.Run(options)
+}
+
+// sayHalfKeys names the keys that give a program no placeholder, because what goes with them is
+// not stored: its SDKs do not start, and say nothing of kimbap.
+func (a *App) sayHalfKeys(ctx context.Context, say func(string)) error {
+	_, half, err := a.keyed(ctx)
+	for _, s := range half {
+		if len(s.Placeholders) > 0 {
+			say("the key of " + s.Name + " is not used before the user name that goes with it is stored: " + runtime.Command(a.tenant, "vault set "+s.Auth.UsernameRef))
+		}
+	}
+	return err
 }
 
 // hostsOf are the host:port of the installed service of that name, none when there is none.
