@@ -16,9 +16,9 @@ type Asker struct {
 }
 
 // dialect is that of a vendor whose clients check the form of an error, and show nothing but
-// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler and sentry-cli, and
-// those of the APIs of AWS that speak XML, which say that it cannot be parsed; some of S3 call it
-// one of the store.
+// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler, sentry-cli and
+// discord.js, and those of the APIs of AWS that speak XML, which say that it cannot be parsed; some
+// of S3 call it one of the store.
 type dialect byte
 
 const (
@@ -26,7 +26,8 @@ const (
 	ofAnthropic
 	ofGoogle
 	ofCloudflare
-	ofSentry
+	ofSentry  // its own form has detail, as a problem has
+	ofDiscord // its own has message, as what is told has
 	ofS3
 	ofAWS // its APIs in XML: of forms (STS, IAM), and Route 53 and CloudFront
 	ofEC2
@@ -45,7 +46,9 @@ func AskerOf(header http.Header) Asker {
 	case a.is("wrangler/"):
 		a.dialect = ofCloudflare
 	case a.is("sentry-cli/"):
-		a.dialect = ofSentry // whose own form has detail, as a problem has
+		a.dialect = ofSentry
+	case a.is("DiscordBot "): // whoever calls that API says so
+		a.dialect = ofDiscord
 	}
 	return a
 }

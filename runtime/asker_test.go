@@ -12,13 +12,16 @@ import (
 )
 
 // wrangler shows the list of errors of Cloudflare's API and nothing else, sentry-cli a body
-// that calls itself JSON by its first name; neither says so in Accept.
+// that calls itself JSON by its first name, and so do the libraries of Discord; none says so in
+// Accept.
 func TestARefusalIsReadByVendorsCommandLines(t *testing.T) {
 	for _, c := range []struct {
 		agent, kind, listed string
 	}{
 		{"wrangler/4.86.0", "application/json", "kimbap: no (ask)"},
 		{"sentry-cli/3.8.0", "application/json", ""},
+		{"DiscordBot (https://discord.js.org, 2.6.3) Node.js/24.18.0", "application/json", ""},
+		{"DiscordBot (https://github.com/Rapptz/discord.py 2.6.4) Python/3.11 aiohttp/3.8.4", "application/json", ""},
 		{"not-wrangler/1", runtime.ProblemType, ""},
 	} {
 		w := httptest.NewRecorder()
