@@ -95,12 +95,21 @@ func (a Asker) suit(form *told) {
 		form.Error = googleError{Code: form.Status, Message: form.Message, Status: googleStatus(form.Status)}
 	case a.dialect == ofCloudflare:
 		form.Errors = []any{form.Error}
+	case strings.HasPrefix(string(form.Action), "telegram."): // no client names itself, nor that API
+		form.telegramError = &telegramError{ErrorCode: form.Status, Description: form.Message}
 	}
 }
 
 type anthropicError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+}
+
+// telegramError is what an answer of Telegram's has beside each other member.
+type telegramError struct {
+	OK          bool   `json:"ok"`
+	ErrorCode   int    `json:"error_code"`
+	Description string `json:"description"`
 }
 
 // awsError is a refusal as clients of S3 read it, whose protocols have no other form of an error;

@@ -100,6 +100,22 @@ func TestARefusalHasTheFormOfTheVendorsErrors(t *testing.T) {
 	}
 }
 
+// Clients of Telegram name themselves nowhere, and say "undefined", or that a result is missing,
+// of what does not have the error of its API.
+func TestARefusalIsReadByBotsOfTelegram(t *testing.T) {
+	for action, want := range map[runtime.Ref]string{
+		"telegram.delete-message": `,"ok":false,"error_code":403,"description":"kimbap: no (ask)"}`,
+		"telegrams.send":          `,"message":"kimbap: no (ask)"}}`,
+		"":                        `,"message":"kimbap: no (ask)"}}`,
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: runtime.CodeForbidden, Action: action, Msg: "no", Hint: "ask"}, runtime.Asker{})
+		if !strings.HasSuffix(w.Body.String(), want+"\n") || !strings.Contains(w.Body.String(), `"code":"forbidden"`) {
+			t.Errorf("%q: %s", action, w.Body)
+		}
+	}
+}
+
 // Clients of S3 show the Code and Message of its XML, and of any other answer the status:
 // minio-go says "Access Denied", as if the store had refused. Those of other APIs of AWS that
 // speak XML say that what is no XML cannot be parsed.

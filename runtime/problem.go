@@ -50,6 +50,7 @@ type told struct {
 	Message string `json:"message"`
 	Error   any    `json:"error"` // a toldError, or what the asker's API has there
 	Errors  []any  `json:"errors,omitempty"`
+	*telegramError
 }
 
 type toldError struct {

@@ -73,10 +73,11 @@ For the clients of other APIs the body says detail and hint once more, as ` + "`
 but not for ` + "`application/problem+json`" + `, gets the same body as ` + "`application/json`" + `. To clients of
 Anthropic (` + "`Anthropic-Version`" + `) and Google (` + "`X-Goog-Api-Key`" + `, ` + "`X-Goog-Api-Client`" + `) that body is an
 error of theirs: ` + "`type`" + ` is ` + "`error`" + ` and ` + "`error.type`" + ` the nearest of Anthropic's kinds, or ` + "`error.code`" + `
-the HTTP status and ` + "`error.status`" + ` the nearest of Google's. To wrangler,
-sentry-cli and libraries of Discord (` + "`DiscordBot`" + `) it is JSON too, for wrangler with the list ` + "`errors`" + `. ` + "`code`" + ` is kimbap's in all of them. A request signed for S3,
-or for another API of AWS in XML (STS, IAM, EC2, Route 53), gets an error in the XML of that protocol, with
-kimbap's code as ` + "`Code`" + `, and detail and hint as ` + "`Message`" + `.
+the HTTP status and ` + "`error.status`" + ` the nearest of Google's. To wrangler, sentry-cli and libraries of
+Discord (` + "`DiscordBot`" + `) it is JSON too, for wrangler with the list ` + "`errors`" + `. What is refused of the service
+` + "`telegram`" + ` has ` + "`ok`" + `, ` + "`error_code`" + ` (the HTTP status) and ` + "`description`" + ` beside the rest. ` + "`code`" + ` is kimbap's in
+all of them. A request signed for S3, or for another API of AWS in XML (STS, IAM, EC2, Route 53), gets an
+error in the XML of that protocol, with kimbap's code as ` + "`Code`" + `, and detail and hint as ` + "`Message`" + `.
 
 The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
 that is used instead. REST, scripts over HTTP and the daemon differ in two cases:
