@@ -16,9 +16,9 @@ type Asker struct {
 }
 
 // dialect is that of a vendor whose clients check the form of an error, and show nothing but
-// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler, sentry-cli and
-// discord.js, and those of the APIs of AWS that speak XML, which say that it cannot be parsed; some
-// of S3 call it one of the store.
+// "Forbidden" of one in another form: those of the Vercel AI SDK do, wrangler, sentry-cli,
+// discord.js and SDKs of Notion, and those of the APIs of AWS that speak XML, which say that it
+// cannot be parsed; some of S3 call it one of the store.
 type dialect byte
 
 const (
@@ -28,6 +28,7 @@ const (
 	ofCloudflare
 	ofSentry  // its own form has detail, as a problem has
 	ofDiscord // its own has message, as what is told has
+	ofNotion  // its SDKs alone: whoever else calls that API reads our code
 	ofS3
 	ofAWS // its APIs in XML: of forms (STS, IAM), and Route 53 and CloudFront
 	ofEC2
@@ -49,6 +50,8 @@ func AskerOf(header http.Header) Asker {
 		a.dialect = ofSentry
 	case a.is("DiscordBot "): // whoever calls that API says so
 		a.dialect = ofDiscord
+	case a.is("notionhq-client/"), a.is("ramnes/notion-sdk-py@"):
+		a.dialect = ofNotion
 	}
 	return a
 }
@@ -95,6 +98,8 @@ func (a Asker) suit(form *told) {
 		form.Error = googleError{Code: form.Status, Message: form.Message, Status: googleStatus(form.Status)}
 	case a.dialect == ofCloudflare:
 		form.Errors = []any{form.Error}
+	case a.dialect == ofNotion:
+		form.Code = notionCode(form.Status) // ours stays in the error
 	case strings.HasPrefix(string(form.Action), "telegram."): // no client names itself, nor that API
 		form.telegramError = &telegramError{ErrorCode: form.Status, Description: form.Message}
 	}
@@ -198,6 +203,26 @@ func googleStatus(status int) string {
 		return "INVALID_ARGUMENT"
 	}
 	return "UNAVAILABLE"
+}
+
+// notionCode is the nearest code of Notion's API, which stands where ours does elsewhere.
+func notionCode(status int) Code {
+	switch status {
+	case http.StatusForbidden:
+		return "restricted_resource"
+	case http.StatusProxyAuthRequired:
+		return "unauthorized"
+	case http.StatusTooManyRequests:
+		return "rate_limited"
+	case http.StatusServiceUnavailable:
+		return "service_unavailable"
+	case http.StatusGatewayTimeout:
+		return "gateway_timeout"
+	}
+	if status < http.StatusInternalServerError {
+		return "validation_error"
+	}
+	return "internal_server_error"
 }
 
 // is reports whether its name begins with a program's.

@@ -116,6 +116,42 @@ func TestARefusalIsReadByBotsOfTelegram(t *testing.T) {
 	}
 }
 
+// Notion's SDKs show the message of an error whose code is one of their list, and of any other the
+// status alone. Others who call Notion read the code as everywhere.
+func TestARefusalIsReadBySDKsOfNotion(t *testing.T) {
+	const js, py = "notionhq-client/5.26.0", "ramnes/notion-sdk-py@2.5.0"
+	for _, c := range []struct {
+		agent string
+		code  runtime.Code
+		want  string
+	}{
+		{js, runtime.CodeForbidden, "restricted_resource"},
+		{py, runtime.CodeForbidden, "restricted_resource"},
+		{js, runtime.CodeApprovalPending, "restricted_resource"},
+		{js, runtime.CodeUnauthenticated, "unauthorized"},
+		{js, runtime.CodeRateLimited, "rate_limited"},
+		{js, runtime.CodeInvalidInput, "validation_error"},
+		{js, runtime.CodeTimeout, "gateway_timeout"},
+		{js, runtime.CodeVaultLocked, "service_unavailable"},
+		{js, runtime.CodeInternal, "internal_server_error"},
+		{"curl/8.14", runtime.CodeForbidden, "forbidden"},
+	} {
+		w := httptest.NewRecorder()
+		runtime.WriteProblem(w, &runtime.Error{Code: c.code, Msg: "no", Hint: "ask"},
+			runtime.AskerOf(http.Header{"User-Agent": {c.agent}, "Notion-Version": {"2025-09-03"}}))
+		var p struct {
+			Code, Message string
+			Error         struct{ Code runtime.Code }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Code != c.want || p.Error.Code != c.code || p.Message != "kimbap: no (ask)" || !strings.HasPrefix(w.Header().Get("Kimbap-Error"), string(c.code)) {
+			t.Errorf("%s, %s: %s", c.agent, c.code, w.Body)
+		}
+	}
+}
+
 // Clients of S3 show the Code and Message of its XML, and of any other answer the status:
 // minio-go says "Access Denied", as if the store had refused. Those of other APIs of AWS that
 // speak XML say that what is no XML cannot be parsed.

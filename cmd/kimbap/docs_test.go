@@ -76,8 +76,10 @@ error of theirs: ` + "`type`" + ` is ` + "`error`" + ` and ` + "`error.type`" + 
 the HTTP status and ` + "`error.status`" + ` the nearest of Google's. To wrangler, sentry-cli and libraries of
 Discord (` + "`DiscordBot`" + `) it is JSON too, for wrangler with the list ` + "`errors`" + `. What is refused of the service
 ` + "`telegram`" + ` has ` + "`ok`" + `, ` + "`error_code`" + ` (the HTTP status) and ` + "`description`" + ` beside the rest. ` + "`code`" + ` is kimbap's in
-all of them. A request signed for S3, or for another API of AWS in XML (STS, IAM, EC2, Route 53), gets an
-error in the XML of that protocol, with kimbap's code as ` + "`Code`" + `, and detail and hint as ` + "`Message`" + `.
+all of them but to the SDKs of Notion (` + "`notionhq-client`" + `, ` + "`ramnes/notion-sdk-py`" + `), which show nothing of a
+code that is none of Notion's: they get the nearest of these, and kimbap's as ` + "`error.code`" + `. A request signed
+for S3, or for another API of AWS in XML (STS, IAM, EC2, Route 53), gets an error in the XML of that protocol,
+with kimbap's code as ` + "`Code`" + `, and detail and hint as ` + "`Message`" + `.
 
 The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
 that is used instead. REST, scripts over HTTP and the daemon differ in two cases:
