@@ -4,12 +4,12 @@
 // The gate reads the text four times, each time knowing more. [scan] cuts it into
 // tokens without recursion and refuses what would nest too deep for a parser.
 // [parse] wraps it into one async function and parses it, with goja, and where
-// goja cannot read it (TypeScript, newer syntax) with esbuild first. [inspect]
-// walks the tree and refuses, with its place, every way out that has a name: module
-// syntax, eval, Function, free names of other platforms, constructor chains. It knows
-// scopes: a script's own function called process is ordinary code. A node that the
-// walk does not know is refused. Last, the tree must be exactly one async function
-// expression; that function is compiled in strict mode.
+// goja cannot read it (TypeScript, newer syntax), or would read types that are passed as
+// comparisons, with esbuild first. [inspect] walks the tree and refuses, with its place,
+// every way out that has a name: module syntax, eval, Function, free names of other
+// platforms, constructor chains. It knows scopes: a script's own function called process
+// is ordinary code. A node that the walk does not know is refused. Last, the tree must be
+// exactly one async function expression; that function is compiled in strict mode.
 //
 // The gate is pure: no files, no clock, nothing of the process. It is not the wall: a
 // key that is computed while the script runs is seen by no gate. The engine
@@ -86,7 +86,7 @@ func Check(source string) (*Program, []frame.Refusal) {
 	p, compiles, refusals := tree.pass()
 	if p == nil && !compiles && !tree.lowered {
 		// goja parses some syntax that it cannot compile: async generators.
-		if other, _ := lower(u, opening, closer); other != nil {
+		if other, _ := lower(u, opening, closer, false); other != nil {
 			p, _, refusals = other.pass()
 		}
 	}

@@ -20,6 +20,9 @@ var refused = []struct{ source, want string }{
 	{"return import /* x */ ('fs')", "1:8 Dynamic import() is not allowed in sandboxed code"},
 	{"const x: any = 1; return import.meta.url", "1:26 import.meta is not allowed in sandboxed code"},
 	{"require('fs'); eval('1')", "1:1 require() is not allowed in sandboxed code; 1:16 eval() is not allowed in sandboxed code"},
+	{"const x = new Set<string>([]);\nimport { y } from 'y'; return x", "2:1 Import declarations are not allowed in sandboxed code"},
+	{"const x = new Set<string>([]); /* é */ eval<string>(x)", "1:40 eval() is not allowed in sandboxed code"},
+	{"return new Set<string>(/\\p{L}/u)", `1:24 The class \p{…} of a regular expression is not available here: list the characters, as in [a-zà-ÿ]`},
 	{"const 한글 = '한글'; eval(한글)", "1:18 eval() is not allowed in sandboxed code"},
 	{"const x: string = 'é😀'; eval(x)", "1:25 eval() is not allowed in sandboxed code"},
 	{"```js\nconst a = 1;\n  eval('a')\n```", "3:3 eval() is not allowed in sandboxed code"},
@@ -103,6 +106,7 @@ var passing = []string{
 	"const s = '__proto__ eval( import x'; return s.length // eval(1)", "return /require\\(|[/\"'`({]/.test('x')", "return 4 / 2 / 1", "const a = [1][0] / 2, b = (1) / 2; return a /b/ 1",
 	"if (1) /[({]/.test('x')", "return !/(a|\")/.test('b')", "let i = 0; return i++ / 2", "const f = async () => { for await (const x of [1]) {} }; return f()",
 	"async function* g() { yield 1 } return g()", "enum E { A, B } return E.B", "type T = Array<Array<string>>; const x = <T>[]; return x!.length satisfies number",
+	"return new Map<string, number>([[`${new Set<string>([]).size}`, 1<2]])", "return [x<low, x>(high)]",
 	"abstract class A<T extends object> { abstract f(): T; private x?: number } return 1", "interface A { import(x: string): void; export: number } return 1",
 	"while (false) {}\nreturn 1", "return `a${`b${1}`}c`", "let a = 1\nlet b = 2\n;[a, b] = [b, a]\nreturn a", "const o = {a: 1}\nreturn o?.a ?? o?.['b']?.()",
 	`return "\u{10ffff}"`, "return `\\u{10ffff}${1}`", `const s: string = "\u{10ffff}"; return s`, "const x = await\nPromise.resolve(1)\nreturn x", "return 0 < 1 ? /\\//g : 2", "do ; while (0) return 1", "return new.target === undefined", "for (let i = 5; i --> 0;) ; return 1",
@@ -145,6 +149,7 @@ var manifests = []struct{ source, want string }{
 	{"return new tools.a.b()", "a.b"},
 	{"return tools.a.b`x`", "a.b"},
 	{"return tools()", "*"},
+	{"return tools.a.b<string>(1)", "a.b"},
 }
 
 func TestTheManifestNamesTheToolsThatTheSourceNames(t *testing.T) {

@@ -10,14 +10,24 @@ import (
 	"github.com/kimbap-run/kimbap/runtime/sandbox/frame"
 )
 
-// lower rewrites code that goja cannot parse, TypeScript or newer syntax, to what it
-// can, and parses that. Declarations of imports stay (verbatimModuleSyntax), so that
-// they are seen and refused.
-func lower(u user, open, end string) (*tree, []frame.Refusal) {
+// lower rewrites code that goja cannot parse, newer syntax or TypeScript, to what it
+// can, and parses that. What is both is JavaScript, unless it passes types.
+func lower(u user, open, end string, typed bool) (*tree, []frame.Refusal) {
+	if !typed {
+		if t, _ := lowerAs(api.LoaderJS, u, open, end); t != nil {
+			return t, nil
+		}
+	}
+	return lowerAs(api.LoaderTS, u, open, end)
+}
+
+// lowerAs rewrites code of one of the two languages. Declarations of imports stay
+// (verbatimModuleSyntax), so that they are seen and refused.
+func lowerAs(language api.Loader, u user, open, end string) (*tree, []frame.Refusal) {
 	wrapped := open + u.code() + end
 	t := &tree{lowered: true, places: places{user: u, prefix: len(open), lines: linesOf(wrapped)}}
 	out := api.Transform(wrapped, api.TransformOptions{
-		Loader: api.LoaderTS, Target: api.ES2022, Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
+		Loader: language, Target: api.ES2022, Sourcemap: api.SourceMapExternal, SourcesContent: api.SourcesContentExclude,
 		Sourcefile: FileName, LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone,
 		Supported:   map[string]bool{"for-await": false, "async-generator": false},
 		TsconfigRaw: `{"compilerOptions":{"verbatimModuleSyntax":true,"useDefineForClassFields":true}}`,

@@ -32,17 +32,19 @@ type tree struct {
 	places  places
 }
 
-// parse makes the tree of a source. Errors of syntax are refusals.
+// parse makes the tree of a source. Errors of syntax are refusals. Types between signs of
+// comparison can be read as comparisons too: such a source is TypeScript before it is
+// anything else.
 func parse(u user, tokens []token) (*tree, []frame.Refusal) {
-	t, refusals := parseScript(u, opening, closer)
-	if t != nil {
-		return t, nil
-	}
 	exp, isExp := expression(u, tokens)
-	if isExp {
-		if t, _ := parseScript(exp, openingExp, closerExp); t != nil {
+	typed := passesTypes(u, tokens)
+	var refusals []frame.Refusal
+	if !typed {
+		t, found := parsePlain(u, exp, isExp)
+		if t != nil {
 			return t, nil
 		}
+		refusals = found
 	}
 	if found := moduleWords(u, tokens); len(found) > 0 {
 		return nil, found
@@ -50,12 +52,12 @@ func parse(u user, tokens []token) (*tree, []frame.Refusal) {
 	if found := expressions(u, tokens); len(found) > 0 {
 		return nil, found
 	}
-	t, lowered := lower(u, opening, closer)
+	t, lowered := lower(u, opening, closer, typed)
 	if t != nil {
 		return t, nil
 	}
 	if isExp {
-		if t, _ := lower(exp, openingExp, closerExp); t != nil {
+		if t, _ := lower(exp, openingExp, closerExp, typed); t != nil {
 			return t, nil
 		}
 	}
@@ -63,6 +65,17 @@ func parse(u user, tokens []token) (*tree, []frame.Refusal) {
 		refusals = lowered
 	}
 	return nil, refusals
+}
+
+// parsePlain makes the tree of a source that needs no rewriting.
+func parsePlain(u, exp user, isExp bool) (*tree, []frame.Refusal) {
+	t, refusals := parseScript(u, opening, closer)
+	if t == nil && isExp {
+		if t, _ := parseScript(exp, openingExp, closerExp); t != nil {
+			return t, nil
+		}
+	}
+	return t, refusals
 }
 
 // parseScript parses the code in a wrapper.
