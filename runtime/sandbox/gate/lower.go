@@ -35,7 +35,7 @@ func lowerAs(language api.Loader, u user, open, end string) (*tree, []frame.Refu
 	if len(out.Errors) > 0 {
 		return nil, t.errors(out.Errors)
 	}
-	t.places.parsed = withoutLast(string(out.Code))
+	t.places.parsed = withoutLast(mended(string(out.Code)))
 	var m struct {
 		Mappings string `json:"mappings"`
 	}
@@ -50,6 +50,18 @@ func lowerAs(language api.Loader, u user, open, end string) (*tree, []frame.Refu
 		return nil, []frame.Refusal{t.places.refuse(0, "The code ends the function that holds it")}
 	}
 	return t, nil
+}
+
+// mended is rewritten code with the faults of esbuild's helpers put right, those of async
+// generators: a return that a loop's break makes was made again after each await of a
+// finally, which ended there, and not only after one of yield*, which counts on it. No line
+// moves, and nothing but helpers stands before the wrapper.
+func mended(code string) string {
+	end := max(0, strings.Index(code, "(async function() {"))
+	return strings.NewReplacer(
+		`resume(k === "return" ? k : "next", `, `resume(v[1] === "return" ? v[1] : "next", `,
+		`        }), 1)`, `        }), k)`,
+	).Replace(code[:end]) + code[end:]
 }
 
 // lastEscape is the last character that there is, as esbuild writes it, and lastPair the
