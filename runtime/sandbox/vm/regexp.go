@@ -49,6 +49,7 @@ func (s *script) coverRegExp() {
 		return c.This
 	}), nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
 	s.coverSource()
+	s.coverReplace()
 }
 
 // coverSource shows patterns as the script has written them.
@@ -70,6 +71,28 @@ func (s *script) coverSource() {
 	d := describe(goja.FunctionCall{Arguments: []goja.Value{proto, s.rt.ToValue("source")}}).(*goja.Object)
 	get := d.Get("get").Export().(direct)
 	s.must(proto.DefineAccessorProperty("source", s.native("get source", 0, own(get)), nil, goja.FLAG_TRUE, goja.FLAG_FALSE))
+}
+
+// coverReplace has a pattern with the flag u, without g, replace what it finds first: goja
+// replaces all where a text has other than ASCII, unless the pattern is a class of its own.
+func (s *script) coverReplace() {
+	proto := s.prototype("RegExp")
+	inner, exec := proto.GetSymbol(goja.SymReplace).Export().(direct), proto.Get("exec")
+	class, own := s.global("RegExp"), s.rt.CreateObject(proto)
+	outer := s.native("[Symbol.replace]", 2, func(c goja.FunctionCall) goja.Value {
+		o, ok := c.This.(*goja.Object)
+		if !ok || o.ClassName() != "RegExp" || o.Prototype() != proto || !o.Get("exec").SameAs(exec) ||
+			!o.Get("unicode").ToBoolean() || o.Get("global").ToBoolean() || o.Get("sticky").ToBoolean() {
+			return inner(c)
+		}
+		copied, err := s.rt.New(class, o)
+		if err != nil {
+			panic(err)
+		}
+		s.must(copied.SetPrototype(own))
+		return inner(goja.FunctionCall{This: copied, Arguments: c.Arguments})
+	})
+	s.must(proto.DefineDataPropertySymbol(goja.SymReplace, outer, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE))
 }
 
 // textOf is an argument as a text; one that is missing is none.
