@@ -69,6 +69,7 @@ func (w *walk) operation(e ast.Expression) {
 		w.expression(e.Left)
 		w.expression(e.Right)
 	case *ast.BinaryExpression:
+		w.compare(e)
 		w.expression(e.Left)
 		w.expression(e.Right)
 	case *ast.UnaryExpression:

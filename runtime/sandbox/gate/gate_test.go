@@ -38,6 +38,8 @@ var refused = []struct{ source, want string }{
 	{"class A { static { eval('1') } }", "1:20 eval() is not allowed in sandboxed code"},
 	{"class A { [eval('x')] = 1 }", "1:12 eval() is not allowed in sandboxed code"},
 	{"return x?.y[eval]", "1:13 eval() is not allowed in sandboxed code"},
+	{"return [1 < eval(2) < 3, 1 < (2 < process < 4)]", "1:13 eval() is not allowed in sandboxed code; 1:35 process is not allowed in sandboxed code"},
+	{"return 1 < 2 < ({}).constructor.constructor('a')", "1:17 A call of a constructor property is not allowed in sandboxed code; 1:33 A chain of constructors is not allowed in sandboxed code"},
 	{"return `${`${eval(1)}`}`", "1:14 eval() is not allowed in sandboxed code"},
 	{"return ({}).constructor.constructor('return 1')()", "1:9 A call of a constructor property is not allowed in sandboxed code; 1:25 A chain of constructors is not allowed in sandboxed code"},
 	{"return (()=>1)['con' + 'structor']('x')", "1:9 A call of a constructor property is not allowed in sandboxed code"},
@@ -108,7 +110,7 @@ var passing = []string{
 	"const s = '__proto__ eval( import x'; return s.length // eval(1)", "return /require\\(|[/\"'`({]/.test('x')", "return 4 / 2 / 1", "const a = [1][0] / 2, b = (1) / 2; return a /b/ 1",
 	"if (1) /[({]/.test('x')", "return !/(a|\")/.test('b')", "let i = 0; return i++ / 2", "const f = async () => { for await (const x of [1]) {} }; return f()",
 	"async function* g() { yield 1 } return g()", "enum E { A, B } return E.B", "type T = Array<Array<string>>; const x = <T>[]; return x!.length satisfies number",
-	"return new Map<string, number>([[`${new Set<string>([]).size}`, 1<2]])", "return [x<low, x>(high)]",
+	"return new Map<string, number>([[`${new Set<string>([]).size}`, 1<2]])", "return [x<low, x>(high)]", "return [1 < 2 < 3, 3 > (2 > `${2 > 1 > 0}`) > 1]",
 	"abstract class A<T extends object> { abstract f(): T; private x?: number } return 1", "interface A { import(x: string): void; export: number } return 1",
 	"while (false) {}\nreturn 1", "return `a${`b${1}`}c`", "let a = 1\nlet b = 2\n;[a, b] = [b, a]\nreturn a", "const o = {a: 1}\nreturn o?.a ?? o?.['b']?.()",
 	`return "\u{10ffff}"`, "return `\\u{10ffff}${1}`", `const s: string = "\u{10ffff}"; return s`, "const x = await\nPromise.resolve(1)\nreturn x", "return 0 < 1 ? /\\//g : 2", "do ; while (0) return 1", "return new.target === undefined", "for (let i = 5; i --> 0;) ; return 1",
@@ -152,6 +154,7 @@ var manifests = []struct{ source, want string }{
 	{"return tools.a.b`x`", "a.b"},
 	{"return tools()", "*"},
 	{"return tools.a.b<string>(1)", "a.b"},
+	{"return 1 < tools.a.b() < tools.c.d(tools.e)", "a.b c.d *"},
 }
 
 func TestTheManifestNamesTheToolsThatTheSourceNames(t *testing.T) {

@@ -30,7 +30,8 @@ type walk struct {
 	depth int
 	out   findings
 
-	unwrapped int // elements of lists that were wrapped to be parsed
+	unwrapped int       // elements of lists that were wrapped to be parsed
+	brackets  *brackets // of what was parsed, once they are asked for
 }
 
 // inspect walks a whole script.

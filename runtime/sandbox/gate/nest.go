@@ -41,7 +41,7 @@ func (s *scanner) enter(sign byte, token int) {
 	s.open = append(s.open, bracket{token: token, sign: sign, base: s.base, run: s.run, angle: s.angle})
 	s.base += s.run
 	s.run, s.angle = 0, 0
-	if len(s.open) > maxDepth {
+	if len(s.open) > maxDepth && !s.parsed {
 		s.refuse(s.at-1, "The code nests too deep")
 	}
 }
@@ -94,7 +94,7 @@ func (s *scanner) count(k kind, now string) {
 	if now == "<" {
 		s.angle++
 	}
-	if s.base+s.run > maxRun || s.angle > maxAngle {
+	if (s.base+s.run > maxRun || s.angle > maxAngle) && !s.parsed {
 		s.refuse(s.at, "This statement is too long")
 	}
 }

@@ -33,6 +33,7 @@ type scanner struct {
 	run    int // tokens of the statement inside it
 	angle  int
 	found  []frame.Refusal
+	parsed bool // the text has been: nothing of it is too much
 }
 
 // bracket is an open one.
@@ -55,14 +56,19 @@ func scan(u user) ([]token, []frame.Refusal) {
 	case strings.HasPrefix(s.code, "#!"):
 		s.refuse(0, "A hashbang is not allowed in sandboxed code")
 	}
-	for len(s.found) == 0 && s.space() {
-		s.next()
-	}
+	s.all()
 	if len(s.found) == 0 && len(s.open) > 0 {
 		last := s.tokens[s.open[len(s.open)-1].token]
 		s.refuse(last.start, "Unexpected end of input: "+s.code[last.end-1:last.end]+" is never closed")
 	}
 	return s.tokens, s.found
+}
+
+// all reads the tokens, up to what is refused.
+func (s *scanner) all() {
+	for len(s.found) == 0 && s.space() {
+		s.next()
+	}
 }
 
 func (s *scanner) refuse(at int, message string) {
