@@ -191,7 +191,10 @@ func (w *walk) parameters(p *ast.ParameterList) {
 	}
 	w.bindings(p.List, false)
 	w.expression(p.Rest)
-	if p == w.tree.takes && (len(p.List) == 0 || p.List[0].Initializer != nil || !w.alias(p.List[0].Target, nil)) {
+	if p != w.tree.takes {
+		return
+	}
+	if target, _ := takesTools(p); target == nil || !w.alias(target, nil) {
 		w.out.dynamic = true
 	}
 }

@@ -217,10 +217,39 @@ func (t *tree) call(f ast.Expression, parameters *ast.ParameterList) ast.Express
 	at := f.Idx0()
 	c := &ast.CallExpression{Callee: f, LeftParenthesis: at, RightParenthesis: at, ArgumentList: []ast.Expression{}}
 	if len(parameters.List) > 0 || !isNil(parameters.Rest) {
-		c.ArgumentList = append(c.ArgumentList, &ast.Identifier{Name: "tools", Idx: at})
+		tools := ast.Identifier{Name: "tools", Idx: at}
+		argument := ast.Expression(&tools)
+		if _, inObject := takesTools(parameters); inObject {
+			argument = &ast.ObjectLiteral{LeftBrace: at, RightBrace: at, Value: []ast.Property{&ast.PropertyShort{Name: tools}}}
+		}
+		c.ArgumentList = append(c.ArgumentList, argument)
 		t.entry, t.takes = c, parameters
 	}
 	return c
+}
+
+// takesTools is what a function takes tools as. It is in an object for one that takes
+// nothing else out of it, as async ({tools}) => tools.search({query}) does.
+func takesTools(parameters *ast.ParameterList) (target ast.Expression, inObject bool) {
+	if len(parameters.List) == 0 || !isNil(parameters.List[0].Initializer) {
+		return nil, false
+	}
+	target = parameters.List[0].Target
+	pattern, ok := target.(*ast.ObjectPattern)
+	if !ok || len(pattern.Properties) != 1 || !isNil(pattern.Rest) {
+		return target, false
+	}
+	switch p := pattern.Properties[0].(type) {
+	case *ast.PropertyShort:
+		if p.Name.Name == "tools" && isNil(p.Initializer) {
+			return &p.Name, true
+		}
+	case *ast.PropertyKeyed:
+		if key, ok := p.Key.(*ast.StringLiteral); ok && !p.Computed && key.Value == "tools" {
+			return p.Value, true
+		}
+	}
+	return target, false
 }
 
 // compile compiles the tree in strict mode. What only a compiler sees, such as a name

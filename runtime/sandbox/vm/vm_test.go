@@ -115,6 +115,10 @@ func TestAScriptReturnsItsValue(t *testing.T) {
 		"return 1": 1.0,
 		"const r = await tools.demo.echo({a: [1, 2]}); return r.a[1]": 2.0,
 		"return undefined": nil,
+		"async (tools) => (await tools.demo.echo({a: 2})).a":                         2.0,
+		"async ({ demo }) => (await demo.echo({a: 2})).a":                            2.0,
+		"async ({ tools }) => (await tools.demo.echo({a: 2})).a":                     2.0,
+		"async function main({ tools: t }) { return (await t.demo.echo({a: 2})).a }": 2.0,
 	} {
 		if got := value(t, source); got != want {
 			t.Errorf("%s = %v, want %v", source, got, want)
