@@ -86,8 +86,11 @@ func Check(source string) (*Program, []frame.Refusal) {
 	p, compiles, refusals := tree.pass()
 	if p == nil && !compiles && !tree.lowered {
 		// goja parses some syntax that it cannot compile: async generators.
-		if other, _ := lower(u, opening, closer, false); other != nil {
+		switch other, found := lower(u, opening, closer, false); {
+		case other != nil:
 			p, _, refusals = other.pass()
+		case strings.HasSuffix(refusals[0].Message, "not supported yet"): // but for what esbuild found wrong
+			refusals = found
 		}
 	}
 	return p, ordered(refusals)

@@ -252,6 +252,9 @@ func takesTools(parameters *ast.ParameterList) (target ast.Expression, inObject 
 	return target, false
 }
 
+// misplaced is what goja's compiler says of a super that it does not expect.
+const misplaced = "'super' keyword unexpected here"
+
 // compile compiles the tree in strict mode. What only a compiler sees, such as a name
 // declared twice, is a refusal.
 func (t *tree) compile() (*goja.Program, []frame.Refusal) {
@@ -261,7 +264,11 @@ func (t *tree) compile() (*goja.Program, []frame.Refusal) {
 	}
 	var syntax *goja.CompilerSyntaxError
 	if errors.As(err, &syntax) && syntax.File != nil {
-		return nil, []frame.Refusal{t.places.refuse(syntax.Offset, RegexWords(syntax.Message))}
+		message := RegexWords(syntax.Message)
+		if t.lowered && message == misplaced { // esbuild has seen that it is not
+			message = "super is not available here in the value of a field, nor in an async generator"
+		}
+		return nil, []frame.Refusal{t.places.refuse(syntax.Offset, message)}
 	}
 	return nil, []frame.Refusal{t.places.refuse(t.places.prefix, "The code cannot be compiled")}
 }
