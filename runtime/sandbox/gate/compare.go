@@ -39,8 +39,7 @@ func compares(o operators.Token) bool {
 	return false
 }
 
-// brackets are the tokens of a text, with the index of the bracket that each is inside of,
-// which is -1 outside of all.
+// brackets are the tokens of a text, with the brackets that they are inside of.
 type brackets struct {
 	tokens []token
 	outer  []int
@@ -52,18 +51,22 @@ func bracketsOf(text string) *brackets {
 	if s.all(); len(s.found) > 0 {
 		return nil
 	}
-	b := &brackets{tokens: s.tokens, outer: make([]int, len(s.tokens))}
-	inside := -1
-	for i := range s.tokens {
-		if inside >= 0 && s.tokens[inside].match == i {
-			inside = b.outer[inside]
+	return &brackets{tokens: s.tokens, outer: outerOf(s.tokens)}
+}
+
+// outerOf is, for each token, the index of the bracket that it is inside of, or -1.
+func outerOf(tokens []token) []int {
+	outer, inside := make([]int, len(tokens)), -1
+	for i := range tokens {
+		if inside >= 0 && tokens[inside].match == i {
+			inside = outer[inside]
 		}
-		b.outer[i] = inside
-		if s.tokens[i].match > i {
+		outer[i] = inside
+		if tokens[i].match > i {
 			inside = i
 		}
 	}
-	return b
+	return outer
 }
 
 // around is the innermost bracket that two expressions are both inside of.

@@ -94,6 +94,9 @@ func (w *walk) operation(e ast.Expression) {
 		w.expression(&e.Name)
 		w.expression(e.Initializer)
 	case *ast.PropertyKeyed:
+		if _, isPrivate := e.Key.(*ast.PrivateIdentifier); isPrivate {
+			w.refuse(e.Key.Idx0(), "A private name is not allowed here: read it as this.#name")
+		}
 		w.propertyName(e.Key, e.Computed)
 		w.expression(e.Value)
 	case *ast.ArrayPattern:

@@ -103,7 +103,7 @@ func (t *tree) errors(list []api.Message) []frame.Refusal {
 			// Here a column counts bytes, from zero, of the text in its wrapper.
 			line, column = t.places.inSource(t.places.lines.offset(m.Location.Line, m.Location.Column+1))
 		}
-		found = append(found, frame.Refusal{Line: max(line, 1), Column: max(column, 1), Message: m.Text})
+		found = append(found, frame.Refusal{Line: max(line, 1), Column: max(column, 1), Message: strings.TrimSuffix(m.Text, ":")})
 	}
 	return found
 }

@@ -52,7 +52,7 @@ func parse(u user, tokens []token) (*tree, []frame.Refusal) {
 	if found := expressions(u, tokens); len(found) > 0 {
 		return nil, found
 	}
-	t, lowered := lower(u, opening, closer, typed)
+	t, lowered := lower(withoutExports(u, tokens), opening, closer, typed)
 	if t != nil {
 		return t, nil
 	}
