@@ -306,7 +306,7 @@ func (a *App) waitAndCollect(ctx context.Context, caller runtime.Caller, id stri
 // has one already, into an answer that is bounded like out. A redirect is followed as one of a
 // call is: the yes is not for that, and asks says of the request how a further question is told.
 func (a *App) collect(ctx context.Context, caller runtime.Caller, me runtime.Principal, decided approval.Approval, out *Answer, asks func(*runtime.Request)) (*runtime.Action, runtime.Args, error) {
-	if err := decided.Refusal(); err != nil {
+	if err := a.approvals.Refusal(&decided); err != nil {
 		return nil, nil, err
 	}
 	if decided.State != approval.Approved {

@@ -135,7 +135,7 @@ func (a *App) question(ctx context.Context, caller runtime.Caller, who runtime.P
 	if p.State == approval.Pending {
 		return !allowed, nil
 	}
-	return false, p.Refusal()
+	return false, a.approvals.Refusal(&p)
 }
 
 // questionAfter is an approval after the wait, and whether a yes to the like of it allows what it

@@ -160,7 +160,7 @@ func (d *Desk) room(ctx context.Context, f *dossier) (closed bool, err error) {
 	if !d.sweeps(f.Tenant) {
 		return false, tooMany(open)
 	}
-	n, err := d.closeOverdue(ctx, f.Tenant)
+	n, err := d.closeOverdue(ctx, f.Tenant, f.Principal)
 	if err != nil {
 		return n > 0, err
 	}

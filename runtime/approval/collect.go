@@ -41,7 +41,7 @@ func (d *Desk) collect(ctx context.Context, call *runtime.Call, verdict runtime.
 	if !found {
 		return ticket, unknownID(call.Request.Approval)
 	}
-	if err := a.Refusal(); err != nil {
+	if err := d.Refusal(&a); err != nil {
 		return ticket, err
 	}
 	return ticket, Spent(&a)

@@ -102,12 +102,12 @@ func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runti
 			Code: runtime.CodeForbidden, Reason: runtime.ReasonOwnRequest, ApprovalID: id,
 			Msg: "a token decides nothing that it asked for itself", Hint: "another operator decides",
 		}
-	case a.State == Pending && d.expired(&a):
+	case a.State == Pending && d.past(&a):
 		if _, err := d.expire(ctx, &a); err != nil {
 			return a, err
 		}
 		return a, d.over(&a)
-	case a.State == Expired:
+	case a.State == Expired || a.State == Pending && d.expired(&a):
 		return a, d.over(&a)
 	case a.State != Pending:
 		return a, decidedAlready(&a)

@@ -210,9 +210,13 @@ func (d *Desk) pause(ctx context.Context, changed <-chan struct{}, most time.Dur
 	return nil
 }
 
-// expired reports whether the approval may no longer be used or decided: its time is over, or a
-// wrong clock has dated it, by which it would be good until that clock's day.
-func (d *Desk) expired(a *Approval) bool { return !d.now().Before(a.Expires) || d.wrong(a.Created) }
+// past reports whether the time of an approval is over.
+func (d *Desk) past(a *Approval) bool { return !d.now().Before(a.Expires) }
+
+// expired reports whether the approval may no longer be used or decided here: its time is over, or
+// it is dated far ahead. Then the clock is wrong by which it would be good until that day, or
+// this one is: so who has not asked it itself leaves it as it is.
+func (d *Desk) expired(a *Approval) bool { return d.past(a) || d.wrong(a.Created) }
 
 // expire closes an open approval that is past its time.
 func (d *Desk) expire(ctx context.Context, a *Approval) (bool, error) {

@@ -61,35 +61,31 @@ func rejectedBefore(a *Approval) *runtime.Error {
 
 // Refusal is what the requester is told of an approval that cannot be executed
 // because a person said no or nobody decided in time; nil in any other state.
-func (a *Approval) Refusal() error {
+func (d *Desk) Refusal(a *Approval) error {
 	switch a.State {
 	case Rejected:
 		return rejected(a)
 	case Expired:
-		return expiredError(a)
+		return d.over(a)
 	}
 	return nil
 }
 
-func expiredError(a *Approval) *runtime.Error {
+// over is what is told of an approval that has expired.
+func (d *Desk) over(a *Approval) error {
 	if a.Moot() {
 		note, _ := visible(a.Note, 300)
 		return &runtime.Error{
 			Code: runtime.CodeApprovalExpired, ApprovalID: a.ID, Msg: "closed: " + note, Hint: "send the same request again",
 		}
 	}
-	return &runtime.Error{
+	e := &runtime.Error{
 		Code: runtime.CodeApprovalExpired, ApprovalID: a.ID,
 		Msg:  "the approval's time was over at " + a.Expires.UTC().Format(time.RFC3339),
 		Hint: "the same request, sent again, asks anew",
 	}
-}
-
-// over is what is told of an approval that has expired.
-func (d *Desk) over(a *Approval) error {
-	e := expiredError(a)
-	if !a.Moot() && d.wrong(a.Created) {
-		e.Msg = "the approval was asked for by a clock that was wrong: it is dated " + a.Created.UTC().Format(time.RFC3339)
+	if d.wrong(a.Created) {
+		e.Msg = "the clock that it was asked by was wrong, or this one is: the approval is dated " + a.Created.UTC().Format(time.RFC3339)
 	}
 	return e
 }

@@ -176,10 +176,37 @@ func TestAQuestionFromFarAheadSaysSo(t *testing.T) {
 	ahead.set(64 * 365 * 24 * time.Hour)
 	old := deskBy(t, store, ahead).ask(t, refund(agent("a"), "1"))
 	d := deskBy(t, store, &wall{time.Now()})
-	_, err := d.yes(t, old, approval.Yes{})
+	_, decided := d.yes(t, old, approval.Yes{})
+	a, err := d.Wait(t.Context(), agent("a"), old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{decided, d.Refusal(&a)} {
+		wantCode(t, err, runtime.CodeApprovalExpired)
+		if e := runtime.AsError(err); !strings.Contains(e.Msg, "clock") || !strings.Contains(e.Msg, ahead.now.UTC().Format(time.DateOnly)) {
+			t.Error(e.Msg)
+		}
+	}
+}
+
+// A machine whose clock is days behind has each date for one far ahead. It ends nothing that others
+// asked, and no yes of theirs.
+func TestAClockFarBehindEndsNothingOfOthers(t *testing.T) {
+	store, behind := newMemory(), &wall{time.Now()}
+	behind.set(-3 * 24 * time.Hour)
+	d, slow := deskBy(t, store, &wall{time.Now()}), deskBy(t, store, behind)
+	asks := d.ask(t, refund(agent("a"), "1"))
+	yes := d.ask(t, refund(agent("a"), "2"))
+	d.accept(t, yes)
+	if n, err := slow.Sweep(t.Context(), runtime.DefaultTenant); err != nil || n != 0 {
+		t.Errorf("it closed %d, %v", n, err)
+	}
+	_, err := slow.yes(t, asks, approval.Yes{})
 	wantCode(t, err, runtime.CodeApprovalExpired)
-	if e := runtime.AsError(err); !strings.Contains(e.Msg, "clock") || !strings.Contains(e.Msg, ahead.now.UTC().Format(time.DateOnly)) {
-		t.Error(e.Msg)
+	for id, want := range map[string]approval.State{asks: approval.Pending, yes: approval.Approved} {
+		if a, err := d.Status(t.Context(), agent("a"), id); err != nil || a.State != want {
+			t.Errorf("%s is %s, want %s: %v", id, a.State, want, err)
+		}
 	}
 }
 

@@ -14,22 +14,23 @@ const sweepLimit = 10_000
 // closed. Then it takes away requests that closed ones still have, as far as the vault
 // opens them now. Any number of processes may sweep at once.
 func (d *Desk) Sweep(ctx context.Context, tenant runtime.Tenant) (int, error) {
-	closed, err := d.closeOverdue(ctx, tenant)
+	closed, err := d.closeOverdue(ctx, tenant, "")
 	if err == nil {
 		_ = d.releaseAll(ctx, tenant) // what cannot be now waits for the next sweep
 	}
 	return closed, err
 }
 
-// closeOverdue closes what nobody will, and returns how many that were.
-func (d *Desk) closeOverdue(ctx context.Context, tenant runtime.Tenant) (int, error) {
+// closeOverdue closes what nobody will, and of who asks what it can use no more; it returns how
+// many that were.
+func (d *Desk) closeOverdue(ctx context.Context, tenant runtime.Tenant, asks string) (int, error) {
 	list, err := d.o.Store.Approvals(ctx, tenant, "", []State{Pending, Approved, Executing}, sweepLimit)
 	if err != nil {
 		return 0, err
 	}
 	closed := 0
 	for i := range list {
-		to, change := d.overdue(&list[i])
+		to, change := d.overdue(&list[i], asks)
 		if to == "" {
 			continue
 		}
@@ -48,13 +49,13 @@ func (d *Desk) closeOverdue(ctx context.Context, tenant runtime.Tenant) (int, er
 }
 
 // overdue returns the state that an approval must go to, "" for none.
-func (d *Desk) overdue(a *Approval) (State, Change) {
+func (d *Desk) overdue(a *Approval, asks string) (State, Change) {
 	change := Change{At: d.now()}
 	switch {
 	case a.State == Executing && !d.o.Alive(a.Holder) && a.Holder != d.o.Process():
 		change.Note = "the process that executed it ended, or was heard of no more, before it could say how it went"
 		return Unknown, change
-	case a.State != Executing && d.expired(a):
+	case a.State != Executing && (d.past(a) || a.Principal == asks && d.expired(a)):
 		return Expired, change
 	}
 	return "", change

@@ -132,7 +132,7 @@ func TestARequestThatPassesLeavesNoQuestion(t *testing.T) {
 	if err != nil || !a.Moot() {
 		t.Errorf("%+v %v", a, err)
 	}
-	e := wantCode(t, a.Refusal(), runtime.CodeApprovalExpired)
+	e := wantCode(t, d.Refusal(&a), runtime.CodeApprovalExpired)
 	if !strings.HasPrefix(e.Msg, "closed: allowed by the yes to "+first) || !strings.Contains(e.Hint, "send the same request again") {
 		t.Errorf("%s (%s)", e.Msg, e.Hint)
 	}
