@@ -33,8 +33,8 @@ func (a *App) leftToScript(ctx context.Context, tenant runtime.Tenant, execution
 	}
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, ApprovalID: id,
-		Msg:  fmt.Sprintf("%s is for a call of the script %s, which goes on with it itself", id, execution),
-		Hint: "kimbap exec --resume " + execution,
-		Ask:  "resume the script by its own id: " + execution,
+		Msg:  fmt.Sprintf("%s was asked first by the script %s, which goes on with it itself", id, execution),
+		Hint: "kimbap exec --resume " + execution + ", or send the same request again",
+		Ask:  "resume the script by its own id: " + execution + "; a call of your own of the same, sent again, uses the yes",
 	}
 }

@@ -56,7 +56,7 @@ func (l *longID) read(line []byte) {
 // member is the end of one.
 func (l *longID) member() {
 	if l.name == `"id"` {
-		l.ids, l.id = l.ids+1, bytes.Clone(bytes.TrimSpace(l.part))
+		l.ids, l.id = l.ids+1, bytes.Clone(l.part)
 	}
 	l.name, l.part = "", l.part[:0]
 }
