@@ -125,7 +125,7 @@ func (c *cli) leave(exit int) {
 }
 
 // endBy ends the process as a signal does that nothing waits for. The first process of a
-// container cannot end so.
+// container, which it is where it could start no child (underInit), cannot end so.
 func endBy(s os.Signal) {
 	signal.Reset(s) // which may be caught still
 	if self, err := os.FindProcess(os.Getpid()); err == nil && os.Getpid() != 1 && self.Signal(s) == nil {

@@ -78,8 +78,8 @@ func loopback(authority string) bool {
 const maxDropped = 4 * maxMessage
 
 // fewTogether refuses batches of too many messages, members that stand twice and ids that no
-// answer would have, as lines does. What says that it is longer than a message may be has no room (see enter), and none
-// of it is kept.
+// answer would have, as lines does. What says that it is longer than a message may be has no
+// room (see enter), and none of it is kept.
 func fewTogether(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxMessage {

@@ -32,7 +32,7 @@ type lines struct {
 }
 
 // batching are the versions of the protocol that have batches. In later ones a batch is
-// no message, and the SDK would end the session on it.
+// no message.
 var batching = [...]string{"2024-11-05", "2025-03-26"}
 
 // maxBatch is how many messages a batch has at most. Their answers are kept until the last
@@ -229,7 +229,7 @@ func invalidRequest(why string) *jsonrpc.Error {
 
 // notice hears which version of the protocol a client asks for. One that is not known
 // is answered with the latest. From 2026-07-28 on each request says it, and none begins. What is
-// said later brings no batches back: the SDK keeps to the version that it has.
+// said later brings no batches back: a session keeps to its version.
 func (l *lines) notice(request *jsonrpc.Request) {
 	var asked struct {
 		Version string `json:"protocolVersion"`

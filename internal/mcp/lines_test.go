@@ -148,7 +148,7 @@ func TestABatchIsAnswered(t *testing.T) {
 	}
 }
 
-// A session without batches gets none by what is said later: the SDK would end it on one.
+// A session without batches gets none by what is said later.
 func TestASessionWithoutBatchesGetsNone(t *testing.T) {
 	const initialize = `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
 	for _, later := range []string{

@@ -176,7 +176,7 @@ func (s *Server) resume(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallT
 	if strings.HasPrefix(in.ID, "exe_") {
 		return executed(s.o.Resume(ctx, s.caller(r.Extra), Resumption{ID: in.ID, Wait: time.Duration(in.Wait), Pending: s.noticing(ctx, r.Session, aScript)}))
 	}
-	answer, err := s.o.Collect(ctx, s.caller(r.Extra), Resumption{ID: in.ID, Wait: time.Duration(in.Wait), Pending: s.noticing(ctx, r.Session, "what "+in.ID+" led to")})
+	answer, err := s.o.Collect(ctx, s.caller(r.Extra), Resumption{ID: in.ID, Wait: time.Duration(in.Wait), Pending: s.noticing(ctx, r.Session, "a redirect of "+in.ID)})
 	if e := runtime.AsError(err); e != nil && e.Reason == runtime.ReasonNotFound {
 		told := *e // there is no list of approvals here, as there is over REST
 		told.Ask = `give "id" as approvalId or executionId of the pending answer had it: "apr_…" or "exe_…"`

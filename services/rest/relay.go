@@ -299,7 +299,7 @@ func (x *exchange) response(head *http1.Response, body *http1.Body) *http.Respon
 		r.Body = somebody
 	}
 	for _, name := range http1.List(head.Header["Trailer"]) {
-		if !http1.IsToken(name) { // not among those of Framing, where the others are looked at
+		if !http1.IsToken(name) { // Framing leaves these out; the others are looked at in announced
 			x.declare(runtime.ChangeTrailer, name)
 		}
 	}
