@@ -24,7 +24,7 @@ func (w *walk) expression(e ast.Expression) {
 		if message := BadRegex(e.Pattern, e.Flags); message != "" {
 			w.refuse(e.Idx, message)
 		}
-		e.Pattern = WithEdges(e.Pattern, e.Flags)
+		e.Pattern = WithEdges(e.Pattern)
 	case *ast.Identifier:
 		w.name(e)
 		if path, ok := w.path(e); ok {

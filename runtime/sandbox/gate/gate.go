@@ -74,6 +74,7 @@ func (p *Program) Checked() frame.Checked {
 // Check says whether a source may run. It returns the program, or the refusals, at
 // least one, in the order of their places.
 func Check(source string) (*Program, []frame.Refusal) {
+	unlimited()
 	u := unwrap(source)
 	tokens, refusals := scan(u)
 	if len(refusals) > 0 {

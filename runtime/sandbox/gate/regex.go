@@ -3,20 +3,22 @@ package gate
 import (
 	"fmt"
 	"strings"
+	"sync"
+
+	"github.com/dlclark/regexp2/v2"
 )
 
 // The engine knows two libraries of regular expressions. In one of them an edge of a
-// word, \b, goes by the letters of all languages, in JavaScript by those of \w. In both a
-// line ends at \n alone, in JavaScript at \r, U+2028 and U+2029 too. So each edge is
-// written out, and the dot, which the library that knows them takes for the last two. The
-// brackets of one that is empty tell it from what a script may write.
+// word, \b, goes by the letters of all languages, in JavaScript by those of \w. So each is
+// written out. The brackets of one that is empty tell it from what a script may write.
 const (
-	edge      = `(?:(?:(?<=\w)(?!\w)|(?<!\w)(?=\w))(?:))`
-	noEdge    = `(?:(?:(?<=\w)(?=\w)|(?<!\w)(?!\w))(?:))`
-	lineStart = `(?:(?:^|(?<=[\r\u2028\u2029]))(?:))`
-	lineEnd   = `(?:(?:$|(?=[\r\u2028\u2029]))(?:))`
-	dot       = `(?:[^\n\r\u2028\u2029](?:))`
+	edge   = `(?:(?:(?<=\w)(?!\w)|(?<!\w)(?=\w))(?:))`
+	noEdge = `(?:(?:(?<=\w)(?=\w)|(?<!\w)(?!\w))(?:))`
 )
+
+// unlimited lets the library that backtracks do so as far as a script has memory and time. By itself
+// it gives up at a step that takes some kilobytes of text, and the engine calls that no match.
+var unlimited = sync.OnceFunc(func() { regexp2.DefaultOptimizationOptions.MaxBacktrackingStackSize = -1 })
 
 // BadRegex says why the engine cannot run a regular expression right, or nothing.
 func BadRegex(pattern, flags string) string {
@@ -44,54 +46,32 @@ func hasProperty(pattern string) bool {
 	return false
 }
 
-// WithEdges is a pattern with its edges of words written out, and those of lines where
-// its flags let ^ and $ mean them.
-func WithEdges(pattern, flags string) string {
-	lines := strings.Contains(flags, "m") && strings.ContainsAny(pattern, "^$")
-	if !lines && !strings.Contains(pattern, `\b`) && !strings.Contains(pattern, `\B`) {
+// WithEdges is a pattern with its edges of words written out.
+func WithEdges(pattern string) string {
+	if !strings.Contains(pattern, `\b`) && !strings.Contains(pattern, `\B`) {
 		return pattern
 	}
 	var out strings.Builder
 	class := false
 	for i := 0; i < len(pattern); i++ {
-		size, written := 1, ""
-		switch rest := pattern[i:]; {
-		case rest[0] == '[':
+		switch c := pattern[i]; {
+		case c == '[':
 			class = true
-		case rest[0] == ']':
+		case c == ']':
 			class = false
-		case rest[0] == '\\' && len(rest) > 1:
-			size = 2
-			if !class {
-				written = wordEdge(rest[1])
+		case c == '\\' && i+1 < len(pattern):
+			if i++; !class && pattern[i] == 'b' {
+				out.WriteString(edge)
+			} else if !class && pattern[i] == 'B' {
+				out.WriteString(noEdge)
+			} else {
+				out.WriteString(pattern[i-1 : i+1])
 			}
-		case !class && strings.HasPrefix(rest, "(?<") && !strings.HasPrefix(rest[3:], "=") && !strings.HasPrefix(rest[3:], "!"):
-			size = max(1, strings.IndexByte(rest, '>')+1) // a name may hold a $
-		case lines && !class && rest[0] == '^':
-			written = lineStart
-		case lines && !class && rest[0] == '$':
-			written = lineEnd
-		case lines && !class && rest[0] == '.' && !strings.Contains(flags, "s"):
-			written = dot
+			continue
 		}
-		if written == "" {
-			written = pattern[i : i+size]
-		}
-		out.WriteString(written)
-		i += size - 1
+		out.WriteByte(pattern[i])
 	}
 	return out.String()
-}
-
-// wordEdge is what an escape is written as that is an edge of a word, or nothing.
-func wordEdge(c byte) string {
-	switch c {
-	case 'b':
-		return edge
-	case 'B':
-		return noEdge
-	}
-	return ""
 }
 
 // WithoutEdges is the pattern that [WithEdges] was given.
@@ -99,7 +79,7 @@ func WithoutEdges(pattern string) string {
 	if !strings.Contains(pattern, "(?:))") {
 		return pattern
 	}
-	return strings.NewReplacer(edge, `\b`, noEdge, `\B`, lineStart, `^`, lineEnd, `$`, dot, `.`).Replace(pattern)
+	return strings.NewReplacer(edge, `\b`, noEdge, `\B`).Replace(pattern)
 }
 
 // RegexWords is what the engine says of a pattern that it cannot read, in words of the

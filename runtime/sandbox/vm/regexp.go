@@ -31,7 +31,7 @@ func (s *script) coverRegExp() {
 		if bad := gate.BadRegex(pattern, flags); bad != "" {
 			s.syntaxError(bad)
 		}
-		o, err := s.rt.New(inner, s.rt.ToValue(gate.WithEdges(pattern, flags)), s.rt.ToValue(flags))
+		o, err := s.rt.New(inner, s.rt.ToValue(gate.WithEdges(pattern)), s.rt.ToValue(flags))
 		var thrown *goja.Exception
 		switch {
 		case errors.As(err, &thrown):
