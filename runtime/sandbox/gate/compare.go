@@ -15,14 +15,12 @@ func (w *walk) compare(e *ast.BinaryExpression) {
 		if !ok || !compares(right.Operator) {
 			return
 		}
-		if w.brackets == nil {
-			w.brackets = bracketsOf(w.tree.places.parsed)
-		}
-		if w.brackets == nil {
+		b := w.brackets()
+		if b == nil {
 			w.refuse(e.Idx0(), "A comparison of a comparison cannot be read here")
 			return
 		}
-		if w.brackets.around(e.Left, right.Left) != w.brackets.around(right.Left, right.Right) {
+		if b.around(e.Left, right.Left) != b.around(right.Left, right.Right) {
 			return // the one on the right has brackets of its own
 		}
 		e.Left = &ast.BinaryExpression{Operator: e.Operator, Left: e.Left, Right: right.Left, Comparison: e.Comparison}

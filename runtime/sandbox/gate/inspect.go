@@ -2,6 +2,7 @@ package gate
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/file"
@@ -30,13 +31,14 @@ type walk struct {
 	depth int
 	out   findings
 
-	unwrapped int       // elements of lists that were wrapped to be parsed
-	brackets  *brackets // of what was parsed, once they are asked for
+	unwrapped int              // elements of lists that were wrapped to be parsed
+	brackets  func() *brackets // of what was parsed; nil if they are not known
 }
 
 // inspect walks a whole script.
 func inspect(t *tree) findings {
 	w := &walk{tree: t, out: findings{globals: map[string]bool{}}}
+	w.brackets = sync.OnceValue(func() *brackets { return bracketsOf(t.places.parsed) })
 	w.scope = &scope{names: map[string]binding{}}
 	for _, s := range t.program.Body {
 		w.statement(s)

@@ -34,9 +34,9 @@ func moduleWords(u user, tokens []token) []frame.Refusal {
 			message = "import.meta is" + notAllowed
 		case name == "import":
 			message = "Import declarations are" + notAllowed
-		case isNamespace(at, afterPath(at, i+1)):
+		case isNamespace(at, tokens, afterPath(at, i+1)):
 			message = "A namespace is" + notAllowed + ": write an object"
-		case name == "export" && after != "(" && !isNamespace(at, outer[i]) && !exportsType(at, tokens, outer, i):
+		case name == "export" && after != "(" && !isNamespace(at, tokens, outer[i]) && !exportsType(at, tokens, outer, i):
 			message = "Export declarations are" + notAllowed
 		}
 		if message != "" {
@@ -66,8 +66,9 @@ func afterPath(at func(int) string, i int) int {
 }
 
 // isNamespace reports whether a bracket is that of a namespace, as namespace A.B {, which
-// esbuild does not take inside of a function. What is exported there goes no further.
-func isNamespace(at func(int) string, bracket int) bool {
+// esbuild does not take inside of a function. What is exported there goes no further. Of a
+// variable of that name a line ends before what follows.
+func isNamespace(at func(int) string, tokens []token, bracket int) bool {
 	if at(bracket) != "{" {
 		return false
 	}
@@ -75,7 +76,7 @@ func isNamespace(at func(int) string, bracket int) bool {
 	for at(name-1) == "." {
 		name -= 2
 	}
-	return at(name-1) == "namespace" || at(name-1) == "module"
+	return name > 0 && !tokens[name].line && (at(name-1) == "namespace" || at(name-1) == "module")
 }
 
 // exportsType reports whether a token exports a type, which is nothing that runs.

@@ -47,9 +47,9 @@ func typesEnd(code string, tokens []token, start int) (end int, sure bool) {
 			if depth--; depth == 0 {
 				return i, types || !several
 			}
-		case ",":
-			several = true
-		case ".", "|", "&", "=>":
+		case ",", "|", "&":
+			several = several || depth == 1
+		case ".", "=>":
 		default:
 			return 0, false
 		}
