@@ -91,7 +91,7 @@ func endOfString(value []byte, at int) int {
 
 // holds reports whether a float64 holds a number, not to each digit.
 func holds(number []byte) bool {
-	if len(number) <= maxDigits && bytes.IndexAny(number, "eE") < 0 {
+	if len(number) <= maxDigits && !bytes.ContainsAny(number, "eE") {
 		return true
 	}
 	_, err := strconv.ParseFloat(string(number), 64)
