@@ -63,14 +63,17 @@ func TestTheHeadsOfAConnectionAreBounded(t *testing.T) {
 // its client, which goes on when it has that.
 func TestABodyThatIsNotWantedIsNotKept(t *testing.T) {
 	t.Parallel()
+	unwanted := make(chan struct{})
 	r := newRig(t, func(st *http2.Stream) {
 		st.Discard()
+		close(unwanted)
 		_ = st.Start(403, nil, nil, http2.Soon)
 		_, _ = st.Write([]byte("no"), http2.Nothing)
 	}, nil)
 	c := r.client(framing.Setting{ID: framing.SettingInitialWindowSize, Val: 0})
 	c.more(1) // beyond what every connection begins with
 	id := c.open(false, "/")
+	<-unwanted    // else what has come by then is paid back at once, and some of the rest not yet
 	c.fill(id, 8) // all that one may send
 	c.more(8 * 16 << 10)
 	_ = c.WriteWindowUpdate(id, 2)
