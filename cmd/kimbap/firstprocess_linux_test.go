@@ -55,6 +55,7 @@ func TestTheFirstProcessEndsAsItsCommand(t *testing.T) {
 	r := newTwoSpaces(t)
 	for program, want := range map[string]int{
 		"exit 0": 0, "exit 41": 41, "kill -KILL $$": 137, "kill -KILL $PPID; sleep 1": 137,
+		"grep -qx kimbap /proc/$PPID/comm": 0, // the name by which it is found
 	} {
 		if got := r.ended(r.first("run", "--no-cover", "--", "sh", "-c", program)); got.code != want {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", program, got.code, want, got.stdout, got.stderr)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ import (
 // as without a /proc, the command goes on in this process.
 func underInit() (status int, is bool) {
 	if os.Getpid() != 1 {
+		rename()
 		return 0, false
 	}
 	caught := forwarded()
@@ -41,6 +43,18 @@ func underInit() (status int, is bool) {
 		}
 	}()
 	return reap(child), true
+}
+
+// rename gives the child of such an init its name, for who looks: the kernel has it from the last
+// part of the path that it was started by.
+func rename() {
+	const comm = "/proc/self/comm"
+	if os.Getppid() != 1 {
+		return
+	}
+	if now, _ := os.ReadFile(comm); string(now) == filepath.Base(ownFile)+"\n" {
+		_ = os.WriteFile(comm, []byte("kimbap"), 0)
+	}
 }
 
 // forwarded are the signals that are meant for the command: all but those of this process's own
