@@ -103,31 +103,41 @@ func TestAMemberOfALineStandsOnce(t *testing.T) {
 	}
 }
 
-// Over HTTP too, whether or not it is said how long the message is.
-func TestAMemberOfABodyStandsOnce(t *testing.T) {
-	var called atomic.Int32
-	o := counting(&called)
+// posting is a server over HTTP: ask sends it a message of a session of a version, "" for none said,
+// that is said to be so long. It counts the calls.
+func posting(t *testing.T, called *atomic.Int32) (ask func(version, body string, length int64) (status int, said []byte)) {
+	t.Helper()
+	o := counting(called)
 	o.RequireToken = true
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	ask := func(body string, length int64) (status int, said []byte) {
+	t.Cleanup(s.Close)
+	return func(version, body string, length int64) (status int, said []byte) {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(body))
 		r.ContentLength = length
 		for name, value := range map[string]string{"Authorization": "Bearer x", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"} {
 			r.Header.Set(name, value)
 		}
+		if version != "" {
+			r.Header.Set("Mcp-Protocol-Version", version)
+		}
 		answer := httptest.NewRecorder()
 		s.Handler().ServeHTTP(answer, r)
 		return answer.Code, answer.Body.Bytes()
 	}
+}
+
+// Over HTTP too, whether or not it is said how long the message is.
+func TestAMemberOfABodyStandsOnce(t *testing.T) {
+	var called atomic.Int32
+	ask := posting(t, &called)
 	for _, c := range twice {
 		for _, body := range []string{c.message, " [" + c.message + "]"} {
 			for _, length := range []int64{int64(len(body)), -1} {
 				var got refusal
-				status, said := ask(body, length)
+				status, said := ask("", body, length)
 				if err := json.Unmarshal(said, &got); err != nil || status != 400 {
 					t.Fatalf("%s: %d %v in %s", body, status, err, said)
 				}
@@ -139,7 +149,7 @@ func TestAMemberOfABodyStandsOnce(t *testing.T) {
 		t.Errorf("%d calls were made", n)
 	}
 	const once = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"call","arguments":{"action":"a.b"}}}`
-	if status, said := ask(once, int64(len(once))); status != 200 || called.Load() != 1 {
+	if status, said := ask("", once, int64(len(once))); status != 200 || called.Load() != 1 {
 		t.Errorf("one that stands once: %d %s", status, said)
 	}
 }
@@ -147,13 +157,7 @@ func TestAMemberOfABodyStandsOnce(t *testing.T) {
 // A message over HTTP whose answer would have another id than it is refused, and nothing of it is done.
 func TestAnIDOverHTTPIsThatOfTheAnswer(t *testing.T) {
 	var called atomic.Int32
-	o := counting(&called)
-	o.RequireToken = true
-	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	ask := posting(t, &called)
 	const of = `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"call","arguments":{"action":"a.b"}}}`
 	for id, status := range map[string]int{
 		"1.5": 400, "9007199254740993": 400, "1e30": 400, "null": 400, "{}": 400, "9007199254740991": 200, `"x"`: 200, "7.0": 200,
@@ -171,16 +175,8 @@ func TestAnIDOverHTTPIsThatOfTheAnswer(t *testing.T) {
 			if i == 1 {
 				want = 400
 			}
-			r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost/mcp", strings.NewReader(body))
-			for name, value := range map[string]string{
-				"Authorization": "Bearer x", "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2025-03-26",
-			} {
-				r.Header.Set(name, value)
-			}
-			answer := httptest.NewRecorder()
-			s.Handler().ServeHTTP(answer, r)
-			if answer.Code != want || want == 400 && !strings.Contains(answer.Body.String(), "-32600") {
-				t.Errorf("%s: %d %s", body, answer.Code, answer.Body)
+			if got, said := ask("2025-03-26", body, int64(len(body))); got != want || want == 400 && !strings.Contains(string(said), "-32600") {
+				t.Errorf("%s: %d %s", body, got, said)
 			}
 		}
 		if n := called.Load(); int(n) != map[int]int{200: 1, 400: 0}[status] {

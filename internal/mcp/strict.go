@@ -42,7 +42,7 @@ func paired(text []byte) {
 	}
 }
 
-// unitAt is the \uXXXX that a text begins with.
+// unitAt is the UTF-16 code unit whose escape a text begins with.
 func unitAt(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
