@@ -44,19 +44,11 @@ func (a *App) ServeConsole(ctx context.Context, o ConsoleOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.listeners.Add(ln.Addr())
-	a.addState(roster.Console, ln.Addr().String())
-	defer a.removeState()
-	event := record.Event{Kind: "console.start", Principal: a.Operator().ID, Tenant: a.tenant, Fields: map[string]string{"listen": ln.Addr().String()}}
-	if err := a.inLedger(context.WithoutCancel(ctx), event); err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	defer a.watching(ctx, o.Reload, unproxied{})()
-	link("")
-	err = a.drained(ctx, s, ln)
-	event.Kind, event.Fields = "console.stop", stopFields(ctx, event.Fields)
-	_ = a.told(event)
-	return err
+	event := record.Event{Kind: "console", Tenant: a.tenant, Fields: map[string]string{"listen": ln.Addr().String()}}
+	return a.announced(ctx, serving{kind: roster.Console, ln: ln, event: event, reload: o.Reload, follow: unproxied{}, serve: func() error {
+		link("")
+		return drained(ctx, drain, s, ln)
+	}})
 }
 
 // consoleListener listens on this machine alone.

@@ -50,20 +50,13 @@ func (a *App) ServeDaemon(ctx context.Context, o DaemonOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.addState(roster.Daemon, ln.Addr().String())
-	defer a.removeState()
-	event := record.Event{Kind: "daemon.start", Principal: a.Operator().ID, Fields: map[string]string{"socket": ln.Addr().String()}}
-	if err := a.inLedger(context.WithoutCancel(ctx), event); err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	defer a.watching(ctx, o.Reload, unproxied{})()
-	if o.Ready != nil {
-		o.Ready(ln.Addr().String())
-	}
-	err = a.drained(ctx, s, ln)
-	event.Kind, event.Fields = "daemon.stop", stopFields(ctx, event.Fields)
-	_ = a.told(event)
-	return err
+	event := record.Event{Kind: "daemon", Fields: map[string]string{"socket": ln.Addr().String()}}
+	return a.announced(ctx, serving{kind: roster.Daemon, ln: ln, event: event, reload: o.Reload, follow: unproxied{}, serve: func() error {
+		if o.Ready != nil {
+			o.Ready(ln.Addr().String())
+		}
+		return drained(ctx, drain, s, ln)
+	}})
 }
 
 // daemonScript runs a script as the command would by itself: it lowers no limit unasked.

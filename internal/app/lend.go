@@ -19,12 +19,11 @@ type lender struct {
 	proxy *proxy.Server
 	conns *handover
 	runs  *tally.Lent
-	done  chan error
 }
 
 var _ server.Lender = (*lender)(nil)
 
-// newLender starts a proxy for connections that are handed over.
+// newLender makes a proxy for connections that are handed over.
 func (a *App) newLender(ctx context.Context) (*lender, error) {
 	if _, err := a.CA(ctx); err != nil && !a.vault.Locked() {
 		return nil, err
@@ -32,16 +31,13 @@ func (a *App) newLender(ctx context.Context) (*lender, error) {
 	a.homeCA = true
 	l := &lender{
 		signing: signing{a, nil}, conns: &handover{conns: make(chan net.Conn), closed: make(chan struct{})},
-		runs: tally.NewLent(a.o.Clock), done: make(chan error, 1),
+		runs: tally.NewLent(a.o.Clock),
 	}
 	a.run.lent = l.runs
 	l.permit(a.Services().Authorities()...)
 	var err error
-	if l.proxy, err = a.newProxy(ServeOptions{RequireToken: true}, l.signing); err != nil {
-		return nil, err
-	}
-	go func() { l.done <- l.proxy.Serve(l.conns) }()
-	return l, nil
+	l.proxy, err = a.newProxy(ServeOptions{RequireToken: true}, l.signing)
+	return l, err
 }
 
 // follower is what the watch keeps in step.
@@ -52,15 +48,12 @@ func (l *lender) follower() follower {
 	return proxied{l.signing, l.proxy}
 }
 
-// endWith drains the proxy when ctx ends, or end is called, which waits for it.
-func (l *lender) endWith(ctx context.Context) (end func()) {
+// beside serves what is handed over until ctx ends or end is called, which waits for it.
+func (l *lender) beside(ctx context.Context) (end func()) {
 	if l == nil {
 		return func() {}
 	}
-	return endsWith(ctx, func(stopping context.Context) {
-		_ = l.proxy.Shutdown(stopping)
-		<-l.done
-	})
+	return drainedBeside(ctx, drain, l.proxy, l.conns)
 }
 
 // Authorities implements [server.Lender].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime/debug"
 	"time"
 
@@ -234,12 +233,3 @@ func (a *App) takeKey(ctx context.Context) error {
 
 // missing reports whether it is the key that is not there.
 func missing(e *runtime.Error) bool { return e.Reason == runtime.ReasonNoMasterKey }
-
-// startEvent is the record of a proxy's start.
-func (a *App) startEvent(addr net.Addr) record.Event {
-	fields := map[string]string{"listen": addr.String()}
-	if a.Locked() != nil {
-		fields["vault"] = "locked"
-	}
-	return record.Event{Kind: "proxy.start", Principal: a.Operator().ID, Fields: fields}
-}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -36,7 +35,6 @@ type MCPOptions struct {
 func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	m := a.mcpOptions(o.Version)
 	m.RequireToken = o.Listen != ""
-	listen, transport := "", "stdio"
 	var ln net.Listener
 	var err error
 	if o.Listen == "" {
@@ -49,16 +47,7 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 	if err != nil {
 		return err
 	}
-	if ln != nil {
-		a.listeners.Add(ln.Addr())
-		listen, transport = ln.Addr().String(), "http"
-	}
 	server, err := mcp.New(m)
-	if err == nil {
-		a.addState(roster.MCP, listen)
-		defer a.removeState()
-		err = a.inLedger(ctx, a.mcpEvent("mcp.start", transport, listen))
-	}
 	if err != nil {
 		if ln != nil {
 			_ = ln.Close()
@@ -66,17 +55,35 @@ func (a *App) ServeMCP(ctx context.Context, o MCPOptions) error {
 		return err
 	}
 	defer server.Close()
-	defer a.watching(ctx, nil, unproxied{})()
 	if ln == nil {
-		defer a.mcpSessions.add(server)()
-		err = server.Run(ctx, o.In, o.Out)
-	} else {
-		bounded := socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock})
-		err = serveHTTP(ctx, server.HTTP(), bounded, server.Close, o.Ready)
+		return a.announced(ctx, serving{kind: roster.MCP, event: mcpEvent("stdio"), follow: unproxied{}, serve: func() error {
+			defer a.mcpSessions.add(server)()
+			return server.Run(ctx, o.In, o.Out)
+		}})
 	}
-	last := a.mcpEvent("mcp.stop", transport, listen)
-	last.Fields = stopFields(ctx, last.Fields)
-	_ = a.told(last)
+	event := mcpEvent("http")
+	event.Fields["listen"] = ln.Addr().String()
+	return a.announced(ctx, serving{kind: roster.MCP, ln: ln, event: event, follow: unproxied{}, serve: func() error {
+		if o.Ready != nil {
+			o.Ready(ln.Addr())
+		}
+		return drained(ctx, drain, cutOff{server.HTTP(), server.Close}, socket.Bounded(ln, socket.Bounds{Most: maxClients, Patience: dawdling, Clock: a.o.Clock}))
+	}})
+}
+
+// cutOff is an HTTP server whose sessions do not end by themselves.
+type cutOff struct {
+	*http.Server
+	cut func()
+}
+
+// Shutdown waits for what runs, until ctx ends; then that is cut off.
+func (c cutOff) Shutdown(ctx context.Context) error {
+	err := c.Server.Shutdown(ctx)
+	if err != nil {
+		c.cut()
+		_ = c.Server.Close()
+	}
 	return err
 }
 
@@ -119,12 +126,8 @@ func (a *App) mcpOptions(version string) mcp.Options {
 	}
 }
 
-func (a *App) mcpEvent(kind, transport, listen string) record.Event {
-	fields := map[string]string{"transport": transport}
-	if listen != "" {
-		fields["listen"] = listen
-	}
-	return record.Event{Kind: kind, Principal: a.Operator().ID, Fields: fields}
+func mcpEvent(transport string) record.Event {
+	return record.Event{Kind: "mcp", Fields: map[string]string{"transport": transport}}
 }
 
 // mcpListener listens on this machine alone.
@@ -136,29 +139,4 @@ func mcpListener(where string) (net.Listener, error) {
 		}
 	}
 	return socket.Listen(where, "kimbap mcp --listen 127.0.0.1:0")
-}
-
-// serveHTTP serves until ctx ends, then drains; what does not end by itself is cut.
-func serveHTTP(ctx context.Context, server *http.Server, ln net.Listener, cut func(), ready func(net.Addr)) error {
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ln) }()
-	if ready != nil {
-		ready(ln.Addr())
-	}
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-		defer cancel()
-		if server.Shutdown(stopping) != nil {
-			cut()
-			_ = server.Close()
-		}
-		err = <-done
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

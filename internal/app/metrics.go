@@ -90,12 +90,7 @@ func (a *App) serveAdmin(ctx context.Context) (end func(), err error) {
 		return nil, err
 	}
 	a.admin.Store(addr(ln))
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ln) }()
-	return endsWith(ctx, func(stopping context.Context) {
-		_ = s.Shutdown(stopping)
-		<-done
-	}), nil
+	return drainedBeside(ctx, drain, s, ln), nil
 }
 
 func addr(ln net.Listener) *string {

@@ -30,7 +30,7 @@ type ofRun struct {
 func (a *App) runSocket(dir string, token runtime.Secret, version string) (path string, stop func()) {
 	path = filepath.Join(dir, "kimbap.sock")
 	as := asRun(token)
-	side, err := a.listenForRun(path, as)
+	end, err := a.listenForRun(path, as)
 	if err != nil {
 		a.o.Log.Info().Err(err).Msg("no socket for this run")
 		return "", func() {}
@@ -41,12 +41,13 @@ func (a *App) runSocket(dir string, token runtime.Secret, version string) (path 
 		hangUp = func() {}
 	}
 	return path, sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second) // its program has ended
-		defer cancel()
 		hangUp()
-		side.close(ctx)
+		end()
 	})
 }
+
+// afterEnd is how long what the program of a run has asked may take when that has ended.
+const afterEnd = time.Second
 
 // asRun takes who shows no token for the run's program, as at its proxy. On a system
 // that does not say who connects, the modes of folder and socket have said it.
@@ -59,7 +60,7 @@ func asRun(token runtime.Secret) func(runtime.Caller) runtime.Caller {
 	}
 }
 
-func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) (*sidecar, error) {
+func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) (end func(), err error) {
 	if _, err := a.Scripts(); err != nil {
 		return nil, err
 	}
@@ -75,7 +76,5 @@ func (a *App) listenForRun(path string, as func(runtime.Caller) runtime.Caller) 
 		_ = ln.Close()
 		return nil, err
 	}
-	side := &sidecar{server: s, where: "unix:" + path, done: make(chan error, 1)}
-	go func() { side.done <- s.Serve(ln) }()
-	return side, nil
+	return drainedBeside(context.Background(), afterEnd, s, ln), nil
 }

@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/roster"
@@ -16,9 +13,6 @@ import (
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/audit/record"
 )
-
-// drain is how long running requests may take after a stop was asked for.
-const drain = 10 * time.Second
 
 // ServeOptions are what differs between the shared proxy and the private one
 // of a run.
@@ -56,44 +50,26 @@ func (a *App) Serve(ctx context.Context, o ServeOptions) error {
 		return err
 	}
 	defer a.pass.End(ctx)
-	ln, err := a.listener(o)
+	ln, kind, err := a.listener(o)
 	if err != nil {
 		return err
 	}
-	defer a.removeState()
-	if err := a.inLedger(context.WithoutCancel(ctx), a.startEvent(ln.Addr())); err != nil {
-		_ = ln.Close()
-		return err
+	own := serving{kind: kind, ln: ln, event: record.Event{Kind: "proxy", Fields: map[string]string{"listen": ln.Addr().String()}}, reload: o.Reload, follow: proxied{ca, server}}
+	if o.Room != nil {
+		own.ln = nil // no address of this machine's
 	}
-	endBeside, err := a.serveBeside(ctx, o)
-	if err != nil {
-		_ = ln.Close()
-		return err
+	own.serve = func() error {
+		endBeside, err := a.serveBeside(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer endBeside()
+		if o.Ready != nil {
+			o.Ready(ln.Addr())
+		}
+		return drained(ctx, drain, listening{server, o.Room}, ln)
 	}
-	defer a.watching(ctx, o.Reload, proxied{ca, server})()
-	done, left := accept(server, ln, o.Room)
-	if o.Ready != nil {
-		o.Ready(ln.Addr())
-	}
-	select {
-	case err = <-done: // the network of an isolated run goes with its program, before the run is told
-		left--
-	case <-ctx.Done():
-	}
-	stopping, cancel := context.WithTimeout(context.Background(), drain)
-	defer cancel()
-	if ended := server.Shutdown(stopping); err == nil || isEnd(err) { // what is under way has its outcome then
-		err = ended
-	}
-	for range left {
-		<-done
-	}
-	endBeside()
-	_ = a.told(record.Event{Kind: "proxy.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, map[string]string{"listen": ln.Addr().String()})})
-	if isEnd(err) {
-		return nil
-	}
-	return err
+	return a.announced(ctx, own)
 }
 
 // serveBeside opens what listens beside a proxy, until ctx ends or end is called, which
@@ -111,59 +87,48 @@ func (a *App) serveBeside(ctx context.Context, o ServeOptions) (end func(), err 
 	return func() { endSidecar(); endAdmin() }, nil
 }
 
-// endsWith drains a server when ctx ends, or end is called, which waits for it.
-func endsWith(ctx context.Context, drained func(stopping context.Context)) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		<-ctx.Done()
-		stopping, done := context.WithTimeout(context.Background(), drain)
-		defer done()
-		drained(stopping)
-	}()
-	return func() { cancel(); <-ended }
-}
-
-// isEnd reports whether a proxy ended so because it was to.
-func isEnd(err error) bool {
-	return errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// listener opens what is listened on, and says so to who may know.
-func (a *App) listener(o ServeOptions) (net.Listener, error) {
-	if o.Room != nil { // no address of this machine's
-		a.addState(roster.Run, "")
-		return o.Room.Proxy(), nil
-	}
-	ln := a.entrance.ln
-	if ln == nil {
-		var err error
-		if ln, err = proxyListener(o.Listen); err != nil {
-			return nil, err
-		}
-	}
-	a.listeners.Add(ln.Addr())
+// listener opens what is listened on, and says under which kind status finds it.
+func (a *App) listener(o ServeOptions) (net.Listener, roster.Kind, error) {
 	kind := roster.Run
 	if o.State {
 		kind = roster.Proxy
 	}
-	a.addState(kind, ln.Addr().String())
-	return ln, nil
+	if o.Room != nil {
+		return o.Room.Proxy(), kind, nil
+	}
+	if ln := a.entrance.ln; ln != nil {
+		return ln, kind, nil
+	}
+	ln, err := proxyListener(o.Listen)
+	return ln, kind, err
 }
 
-// accept serves what is listened on. Each listener says on done how it ended.
-func accept(server *proxy.Server, ln net.Listener, room *netns.Room) (done chan error, listeners int) {
-	var direct []net.Listener
-	if room != nil {
-		direct = room.Direct()
+// listening is a proxy on its address and, in the room of an isolated run, on all that its
+// program dials.
+type listening struct {
+	*proxy.Server
+	room *netns.Room // nil: no isolated run
+}
+
+// Serve returns when one of its listeners has failed, or all have ended.
+func (l listening) Serve(ln net.Listener) error {
+	all := []net.Listener{ln}
+	if l.room != nil {
+		all = append(all, l.room.Direct()...)
 	}
-	done = make(chan error, 1+len(direct))
-	go func() { done <- server.Serve(ln) }()
-	for _, ln := range direct {
-		go func() { done <- server.ServeLed(ln, room.Authority) }()
+	done := make(chan error, len(all))
+	go func() { done <- l.Server.Serve(ln) }()
+	for _, ln := range all[1:] {
+		go func() { done <- l.ServeLed(ln, l.room.Authority) }()
 	}
-	return done, 1 + len(direct)
+	err := <-done
+	for _, ln := range all {
+		_ = ln.Close()
+	}
+	for range all[1:] {
+		<-done
+	}
+	return err
 }
 
 // inside is whoever connects in the network of an isolated run: the run's

@@ -45,7 +45,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 			return errors.Join(err, ln.Close())
 		}
 	}
-	endLent := lent.endWith(ctx)
+	endLent := lent.beside(ctx)
 	defer endLent()
 	pages, err := a.apiConsole(o)
 	if err != nil {
@@ -55,51 +55,29 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	a.listeners.Add(ln.Addr())
-	a.addState(roster.API, ln.Addr().String())
-	defer a.removeState()
-	start := record.Event{Kind: "serve.start", Principal: a.Operator().ID, Fields: map[string]string{"listen": ln.Addr().String()}}
-	if err := a.inLedger(context.WithoutCancel(ctx), start); err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	endAdmin, err := a.serveAdmin(ctx)
-	if err != nil {
-		return errors.Join(err, ln.Close())
-	}
 	kicked, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer a.watching(ctx, merged(kicked, kick, o.Reload), lent.follower())()
-	if o.Ready != nil {
-		at := ""
-		if pages != nil {
-			at = base + pages.Base()
+	event := record.Event{Kind: "serve", Fields: map[string]string{"listen": ln.Addr().String()}}
+	return a.announced(ctx, serving{kind: roster.API, ln: ln, event: event, reload: merged(kicked, kick, o.Reload), follow: lent.follower(), serve: func() error {
+		defer endLent()
+		endAdmin, err := a.serveAdmin(ctx)
+		if err != nil {
+			return err
 		}
-		o.Ready(base, at)
-	}
-	err = a.drained(ctx, s, ln)
-	endLent()
-	endAdmin()
-	last := record.Event{Kind: "serve.stop", Principal: a.Operator().ID, Fields: stopFields(ctx, start.Fields)}
-	_ = a.told(last)
-	return err
+		defer endAdmin()
+		if o.Ready != nil {
+			o.Ready(base, consoleAt(base, pages))
+		}
+		return drained(ctx, drain, s, ln)
+	}})
 }
 
-// drained serves until ctx ends, and then what has begun.
-func (a *App) drained(ctx context.Context, s *server.Server, ln net.Listener) error {
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ln) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+// consoleAt is where the console is, "" without one.
+func consoleAt(base string, pages *console.Console) string {
+	if pages == nil {
+		return ""
 	}
-	stopping, cancel := context.WithTimeout(context.Background(), drain)
-	defer cancel()
-	err := s.Shutdown(stopping)
-	if served := <-done; err == nil || errors.Is(err, context.DeadlineExceeded) {
-		err = served
-	}
-	return err
+	return base + pages.Base()
 }
 
 func (a *App) newAPI(kick chan<- os.Signal, lent *lender, pages *console.Console) (*server.Server, error) {

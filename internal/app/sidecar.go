@@ -18,23 +18,16 @@ import (
 // sidecarHome is where the sidecar listens unless it is told another place.
 const sidecarHome = "unix:"
 
-// sidecar is the server of scripts beside a proxy.
-type sidecar struct {
-	server *server.Server
-	where  string // as it is shown
-	done   chan error
-}
-
-// openSidecar listens where it is told: "unix:" for the socket in the home,
-// "unix:PATH", or host:port, where a token must be shown.
-func (a *App) openSidecar(where string) (*sidecar, error) {
+// openSidecar serves scripts where it is told until ctx ends or end is called: "unix:" is the
+// socket in the home, else "unix:PATH", or host:port, where a token must be shown.
+func (a *App) openSidecar(ctx context.Context, where string) (shown string, end func(), err error) {
 	if _, err := a.Scripts(); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	ln, shown, err := a.entrance.sidecar, a.entrance.shown, error(nil)
+	ln, shown := a.entrance.sidecar, a.entrance.shown
 	if ln == nil {
 		if ln, shown, err = a.sidecarListener(where); err != nil {
-			return nil, err
+			return "", nil, err
 		}
 	}
 	_, tcp := ln.Addr().(*net.TCPAddr)
@@ -46,11 +39,9 @@ func (a *App) openSidecar(where string) (*sidecar, error) {
 		RequireToken: tcp, Nameless: true, Log: a.o.Log,
 	})
 	if err != nil {
-		return nil, errors.Join(err, ln.Close())
+		return "", nil, errors.Join(err, ln.Close())
 	}
-	side := &sidecar{server: s, where: shown, done: make(chan error, 1)}
-	go func() { side.done <- s.Serve(ln) }()
-	return side, nil
+	return shown, drainedBeside(ctx, drain, s, ln), nil
 }
 
 // serveSidecar opens the sidecar of a proxy, if one is wanted, until ctx ends or end is
@@ -61,27 +52,17 @@ func (a *App) serveSidecar(ctx context.Context, o ServeOptions) (end func(), err
 	if o.Sidecar == "" {
 		return func() {}, nil
 	}
-	side, err := a.openSidecar(o.Sidecar)
+	shown, end, err := a.openSidecar(ctx, o.Sidecar)
 	if err != nil && o.Sidecar != sidecarHome {
 		return nil, err
 	}
 	if o.SidecarSay != nil {
-		where := ""
-		if side != nil {
-			where = side.where
-		}
-		o.SidecarSay(where, err)
+		o.SidecarSay(shown, err)
 	}
 	if err != nil {
 		return func() {}, nil
 	}
-	return endsWith(ctx, side.close), nil
-}
-
-// close stops to accept and drains.
-func (s *sidecar) close(ctx context.Context) {
-	_ = s.server.Shutdown(ctx)
-	<-s.done
+	return end, nil
 }
 
 func (a *App) sidecarListener(where string) (net.Listener, string, error) {
