@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -13,34 +14,20 @@ import (
 
 	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
-	"github.com/kimbap-run/kimbap/internal/crowd"
 	"github.com/kimbap-run/kimbap/internal/evaluator"
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/logline"
-	"github.com/kimbap-run/kimbap/internal/neighbours"
-	"github.com/kimbap-run/kimbap/internal/notices"
 	"github.com/kimbap-run/kimbap/internal/outfit"
 	"github.com/kimbap-run/kimbap/internal/pass"
 	"github.com/kimbap-run/kimbap/internal/resource"
 	"github.com/kimbap-run/kimbap/internal/roster"
-	"github.com/kimbap-run/kimbap/internal/server"
-	"github.com/kimbap-run/kimbap/internal/waiting"
-	"github.com/kimbap-run/kimbap/proxy"
-	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/runtime/approval"
 	"github.com/kimbap-run/kimbap/runtime/audit"
-	"github.com/kimbap-run/kimbap/runtime/audit/history"
-	"github.com/kimbap-run/kimbap/runtime/audit/witness"
-	"github.com/kimbap-run/kimbap/runtime/connector"
 	"github.com/kimbap-run/kimbap/runtime/identity"
-	"github.com/kimbap-run/kimbap/runtime/limit"
 	"github.com/kimbap-run/kimbap/runtime/policy"
-	"github.com/kimbap-run/kimbap/runtime/store/postgres"
 	"github.com/kimbap-run/kimbap/runtime/vault"
 	"github.com/kimbap-run/kimbap/services"
-	"github.com/kimbap-run/kimbap/services/command"
-	"github.com/kimbap-run/kimbap/services/rest"
 	"github.com/kimbap-run/kimbap/services/rest/scrub"
 )
 
@@ -110,40 +97,11 @@ type Home = home.Folder
 // App is one kimbap over one home. Its stages are safe for concurrent use;
 // Open and Close are called once, by one goroutine.
 type App struct {
-	o      Options
-	home   Home
-	fresh  bool
-	env    outfit.Environment
-	config *config.Live
+	core
 	tenant runtime.Tenant
 	seated *runtime.Principal // whose seat this is; nil: the App itself
-
-	store     store
-	index     history.Index               // of the trail, in the home
-	shared    *postgres.DB                // the store, where several homes share one; nil: it is in the home
-	homeName  string                      // of the home among those
-	toStore   func(context.Context) error // opens it behind OpenToRead
-	indexless *runtime.Error              // why OpenToRead has no database; nil: it has
-	storeless *runtime.Error              // why there is no store, with Options.Storeless; nil: there is one
-	vault     *vault.Vault
-	keeps     keeper
-	move      *moveMade            // of the master key, before this App was opened; nil: none
-	connector *connector.Connector // stage 4, over the vault
-	identity  *identity.Identity
-	policy    *policy.Live
-	limiter   *limit.Limiter
-	services  *services.Live
-	approvals *approval.Desk
-	notices   *notices.Board // of approval.notify; nil without
-	trail     *audit.Log
-	crowded   *crowd.Trail // the trail, for requests
-	witness   *witness.Witness
-	guard     *egress.Live
-	rest      *rest.Backend
-	tunnel    *proxy.Tunnel
-	command   *command.Backend
-	pipeline  *runtime.Pipeline
-	metrics   *server.Metrics // nil for a short command
+	fresh  bool
+	keeps  keeper
 
 	locked    atomic.Pointer[runtime.Error] // why the vault is, for the operator; nil: it is open
 	keyAsked  keyQuestion                   // of the watch
@@ -160,9 +118,7 @@ type App struct {
 	entrance    entrance
 	scripts     scripts
 	mcpSessions mcpSessions
-	waiting     *waiting.Room // who waits here for a person
 	run         ofRun
-	forms       *scrub.Cache                  // of stored values, to take them out of what is shown
 	unread      error                         // of the configuration, with Options.Emergency; nil: none
 	notice      string                        // for the person at the terminal; "": nothing
 	ofProject   bool                          // the fault is of the project
@@ -182,9 +138,6 @@ type App struct {
 	full        atomic.Pointer[string]        // what is said of the trail's disk, nil when it has room
 	running     atomic.Pointer[Running]       // what the state file says, nil without one
 	unsaid      atomic.Bool                   // it could not be written the last time
-	self        *home.Self                    // this process, in approvals
-	evaluator   *evaluator.Evaluator          // of the jq expressions of service files
-	neighbours  *neighbours.Circle            // who else runs over this home and those that share its store
 	close       []func(context.Context) error
 	closed      sync.Once
 }
@@ -206,10 +159,8 @@ func New(o Options) (*App, error) {
 	if o.Home == "" {
 		return nil, NoHome()
 	}
-	a := &App{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), tenant: o.Tenant, forms: new(scrub.Cache), evaluator: evaluator.New(o.Executable)}
-	if a.tenant == "" {
-		a.tenant = runtime.DefaultTenant
-	}
+	a := &App{tenant: cmp.Or(o.Tenant, runtime.DefaultTenant)}
+	a.core = core{o: o, home: Home{Dir: o.Home}, env: outfit.NewEnvironment(o.Env), forms: new(scrub.Cache), evaluator: evaluator.New(o.Executable)}
 	a.listeners.Folder = a.states()
 	cfg, err := config.Load(a.home.Config(), o.Env, o.Flags)
 	if errors.Is(err, fs.ErrPermission) { // often the whole home is another's
