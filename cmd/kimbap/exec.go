@@ -281,9 +281,9 @@ func (c *cli) endOfScript(r *app.ScriptResult) error {
 
 // overLimit says what helps a script that one of its limits ended.
 var overLimit = map[string]string{
-	"timeout": "do less in one script, or give it longer: --timeout D, up to exec.timeout in config.yaml",
-	"memory":  "keep less at a time and return less, 1 MiB at most; where it is the heap, raise exec.heap in config.yaml",
-	"calls":   "do less in one script, or raise exec.calls in config.yaml where it is the number",
+	"timeout": "do less in one script, or give it longer: of processor time exec.cpu, else --timeout D, up to exec.timeout in config.yaml",
+	"memory":  "keep less at a time and return less, 1 MiB at most unless exec.results allows more; where it is the heap, raise exec.heap in config.yaml",
+	"calls":   "do less in one script, or raise exec.calls in config.yaml where it is the number, and exec.arguments where they are too large",
 }
 
 // endOf is what ended a script, and which execution that was; what was not looked at

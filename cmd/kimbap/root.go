@@ -104,6 +104,7 @@ var notHere = map[string]struct{ what, instead string }{
 	"kimbap logout":         {"there is no account: each service has a key of its own", "kimbap unlink SERVICE"},
 	"kimbap secrets":        {"stored credentials are in the vault", "kimbap vault list"},
 	"kimbap secret":         {"stored credentials are in the vault", "kimbap vault list"},
+	"kimbap tool":           {"there are no tools written in JavaScript: what scripts call are the actions of services", "kimbap service list; a program of your own runs as kimbap run -- COMMAND"},
 	"kimbap ps":             {"what runs is in the status", "kimbap status"},
 	"kimbap start":          {"the proxy runs in the foreground, or a program starts behind kimbap", "kimbap proxy, or kimbap run -- COMMAND"},
 	"kimbap stop":           {"proxy, serve and mcp are stopped as they were started (Ctrl-C), the daemon by a command", "kimbap daemon --stop"},

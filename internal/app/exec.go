@@ -59,14 +59,17 @@ func (a *App) Scripts() (*sandbox.Runner, error) {
 		return nil, err
 	}
 	a.onClose(func(context.Context) error { crew.Close(); return nil })
+	c := a.config.Current().Exec
 	runner, err := sandbox.New(sandbox.Options{
 		Start: crew.Take, Identify: a.identity.Identify, Catalog: a.tools, Invoke: a.invoke,
 		Approval: a.question, Asks: a.asks, Record: a.recordScript, Begun: a.begun, Lost: a.lostResult,
 		Store: a.store, Sealer: a.vault, Clock: a.o.Clock,
 		NewID:   func() string { return runtime.NewID("exe", a.o.Clock()) },
 		Process: a.neighbours.Holder, Alive: a.neighbours.Alive,
-		Limits:  sandbox.Limits{Timeout: a.config.Current().Exec.Timeout.Duration(), Heap: int64(a.config.Current().Exec.Heap), Calls: a.config.Current().Exec.Calls},
-		Workers: a.config.Current().Exec.Workers,
+		Limits: sandbox.Limits{
+			Timeout: c.Timeout.Duration(), Heap: int64(c.Heap), Calls: c.Calls, Argument: int(c.Arguments), Result: int(c.Results),
+		},
+		Workers: c.Workers,
 	})
 	if err != nil {
 		return nil, err

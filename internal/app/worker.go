@@ -44,7 +44,7 @@ type scripts struct {
 // crew says which processes run scripts; a short command keeps none ready.
 func (a *App) crew() workers.Options {
 	c := a.config.Current().Exec
-	o := workers.Options{Executable: a.o.Executable, Heap: int64(c.Heap), Ahead: a.o.Ahead, Log: a.o.Log}
+	o := workers.Options{Executable: a.o.Executable, CPU: c.CPU.Duration(), Heap: int64(c.Heap), Ahead: a.o.Ahead, Log: a.o.Log}
 	if a.o.Slot != "" {
 		o.Kept = min(c.Workers, 2)
 	}

@@ -165,10 +165,13 @@ type Transit struct {
 
 // Exec bounds scripts.
 type Exec struct {
-	Timeout Duration
-	Heap    Size
-	Calls   int
-	Workers int
+	Timeout   Duration
+	CPU       Duration // of all of a script's threads, in whole seconds
+	Heap      Size
+	Calls     int
+	Arguments Size // of one call
+	Results   Size // of one answer, and of what the script returns
+	Workers   int
 }
 
 // Serve is the listener of the REST surface.
@@ -197,7 +200,7 @@ func defaults() *Config {
 		Approval:  Approval{Hold: "auto", Expires: Duration(8 * time.Hour)},
 		Policy:    Policy{Source: "file"},
 		MasterKey: MasterKey{Source: "auto", Timeout: Duration(10 * time.Second), Transit: Transit{Mount: "transit"}},
-		Exec:      Exec{Timeout: Duration(30 * time.Second), Heap: 96 << 20, Calls: 500, Workers: 2},
+		Exec:      Exec{Timeout: Duration(30 * time.Second), CPU: Duration(10 * time.Second), Heap: 96 << 20, Calls: 500, Arguments: 1 << 20, Results: 1 << 20, Workers: 2},
 		Serve:     Serve{Listen: "127.0.0.1:8080"},
 		Debug:     Debug{Mutations: "off"},
 		origins:   map[string]string{},

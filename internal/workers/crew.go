@@ -8,6 +8,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -25,17 +26,18 @@ const idle = 10 * time.Minute
 
 // Options say what a Crew starts. Executable is required.
 type Options struct {
-	Executable string // this program's own file
-	Heap       int64  // bytes that a script may use
-	Kept       int    // processes that are kept ready once the first script has come; 0: none
-	Ahead      *Ahead // gives out its worker first; may be nil
+	Executable string        // this program's own file
+	CPU        time.Duration // of the processors that a script may use; 0: 10 s
+	Heap       int64         // bytes that a script may use
+	Kept       int           // processes that are kept ready once the first script has come; 0: none
+	Ahead      *Ahead        // gives out its worker first; may be nil
 	Log        zerolog.Logger
 }
 
 // of is what a worker is started with.
 func (o Options) of() worker.Options {
 	w := worker.Options{Executable: o.Executable, Settings: worker.Defaults()}
-	w.Settings.Heap = o.Heap
+	w.Settings.CPU, w.Settings.Heap = cmp.Or(o.CPU, w.Settings.CPU), o.Heap
 	return w
 }
 

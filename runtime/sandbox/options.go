@@ -81,8 +81,8 @@ type Limits struct {
 	Timeout  time.Duration // of running: 30 s
 	Heap     int64         // bytes: 96 MiB
 	Calls    int           // of tools: 500
-	Argument int           // bytes of the JSON of one call's arguments: 1 MiB
-	Result   int           // bytes of the JSON of an answer, and of the script's value: 1 MiB
+	Argument int           // bytes of the JSON of one call's arguments, at most frame.Most: 1 MiB
+	Result   int           // bytes of the JSON of an answer, and of the script's value, at most frame.Most: 1 MiB
 	Logs     int           // bytes of all log messages: 256 KiB
 	InFlight int           // calls at once: 16
 	Traffic  int           // bytes of all arguments and answers together: 64 MiB
@@ -169,6 +169,9 @@ func (o *Options) check() error {
 	l.Logs = cmp.Or(l.Logs, 256<<10)
 	l.InFlight = cmp.Or(l.InFlight, 16)
 	l.Traffic = cmp.Or(l.Traffic, 64<<20)
+	if max(l.Argument, l.Result) > frame.Most {
+		return fmt.Errorf("sandbox: Options.Limits.Argument and Result are %d and %d, and a frame holds %d", l.Argument, l.Result, frame.Most)
+	}
 	o.Workers = cmp.Or(o.Workers, 2)
 	o.Queue = cmp.Or(o.Queue, 128)
 	o.Look = cmp.Or(o.Look, 250*time.Millisecond)

@@ -18,6 +18,10 @@ package frame
 // Max is the length of the longest frame, in bytes.
 const Max = 4 << 20
 
+// Most is the JSON that one field of a message can always hold, in bytes: a quotation mark in
+// it is two in the frame.
+const Most = (Max - 64<<10) / 2
+
 // ToWorker is one message of the host. Exactly one field is set.
 type ToWorker struct {
 	Check *Check `json:"check,omitempty"`

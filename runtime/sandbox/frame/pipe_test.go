@@ -74,6 +74,18 @@ func TestWhatIsNoMessageEndsTheConversation(t *testing.T) {
 	}
 }
 
+func TestAFieldOfTheLargestSizeFitsWhateverIsInIt(t *testing.T) {
+	quotes := strings.Repeat(`"`, frame.Most)
+	for _, m := range []*frame.ToHost{
+		{Call: &frame.Call{Seq: 1 << 30, Kind: frame.CallTool, Path: strings.Repeat("é", 1000), Args: quotes, Line: 1 << 30}},
+		{Done: &frame.Done{Value: quotes}},
+	} {
+		if err := frame.Write(io.Discard, m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOnlyWholeMessagesAreSent(t *testing.T) {
 	var pipe bytes.Buffer
 	for name, c := range map[string]struct {

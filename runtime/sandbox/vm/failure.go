@@ -222,6 +222,17 @@ func clip(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
+// amount is a number of bytes as configurations write it.
+func amount(bytes int) string {
+	switch {
+	case bytes%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
 // result writes the value of a script that ended well.
 func (s *script) result(v goja.Value) frame.Done {
 	var text string
@@ -230,7 +241,7 @@ func (s *script) result(v goja.Value) frame.Done {
 	err := s.guarded(func() { text, why = w.write(v) })
 	switch {
 	case why == tooLong:
-		return s.stop(&stop{frame.KindMemory, fmt.Sprintf("The result of the script is over %d MiB", s.limits.Result>>20)})
+		return s.stop(&stop{frame.KindMemory, "The result of the script is over " + amount(s.limits.Result)})
 	case why == tooDeep:
 		return s.stop(&stop{frame.KindStack, "The result of the script nests too deep"})
 	case err != nil:
