@@ -48,6 +48,9 @@ const (
 // a service may have it.
 func CommandAuthority(service string) string { return "command:" + service }
 
+// IsCommandAuthority reports whether it is that of a program, and no host and port.
+func IsCommandAuthority(authority string) bool { return strings.HasPrefix(authority, "command:") }
+
 // longestWord bounds one word of a command line, in bytes: Linux takes 128 KiB.
 const longestWord = 100 << 10
 

@@ -32,7 +32,7 @@ For a kimbap that others use: kimbap serve --console.`,
 			conceal()
 			enter := func(a *app.App) error { return a.EnterConsole(listen) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "console", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				hup, stop := c.untilEnded(a)
+				hup, stop := c.untilEnded(ctx, a)
 				defer stop()
 				return a.ServeConsole(ctx, app.ConsoleOptions{Listen: listen, Link: c.sayLink, Reload: hup})
 			})

@@ -40,7 +40,7 @@ does not run they do it by themselves. A service manager may open the socket for
 				return err
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "daemon", StartLocked: true, Stdout: os.Stdout, Entrance: (*app.App).EnterDaemon}, func(ctx context.Context, a *app.App) error {
-				hup, stop := c.untilEnded(a)
+				hup, stop := c.untilEnded(ctx, a)
 				defer stop()
 				return a.ServeDaemon(ctx, app.DaemonOptions{
 					Listener: ln, Reload: hup, Ready: func(socket string) { fmt.Fprintf(c.err, "listening on unix:%s\n", socket) },

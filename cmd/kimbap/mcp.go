@@ -41,6 +41,7 @@ func newMCPCommand(c *cli) *cobra.Command {
 			enter := func(a *app.App) error { return a.EnterMCP(listen) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "mcp", StartLocked: true, Entrance: enter}, func(ctx context.Context, a *app.App) error {
 				c.warnLocked(a.Locked(), "")
+				c.warnIdle(ctx, a)
 				longLived()
 				return a.ServeMCP(ctx, app.MCPOptions{
 					In: os.Stdin, Out: writeCloser{c.out, os.Stdout}, Listen: listen, Version: currentVersion().Version,

@@ -80,6 +80,15 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 	c.tell("why:     " + why.Msg + "\nfix:     " + c.atHome(why.Hint))
 }
 
+// warnIdle names stored keys, also with -q, that requests do not get, since nothing intercepts
+// their hosts.
+func (c *cli) warnIdle(ctx context.Context, a *app.App) {
+	idle, _ := a.IdleKeys(ctx) // a vault that cannot be listed is said elsewhere
+	for _, key := range idle {
+		c.tell("warning: " + key.String() + "\nfix:     " + key.Fix)
+	}
+}
+
 // checkOutput refuses an output format we do not have, and a jq expression that
 // nothing could be shown by: what a command does is not done to find that out.
 func (c *cli) checkOutput() error {

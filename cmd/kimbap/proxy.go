@@ -61,7 +61,7 @@ kimbap env --server URL --shell docker gives them.`,
 			}
 			enter := func(a *app.App) error { return a.EnterProxy(sidecar) }
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "proxy", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				hup, stop := c.untilEnded(a)
+				hup, stop := c.untilEnded(ctx, a)
 				defer stop()
 				return a.Serve(ctx, app.ServeOptions{
 					Listen: a.Config().Proxy.Listen, RequireToken: a.Config().Proxy.Auth == "token",

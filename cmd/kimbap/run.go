@@ -98,6 +98,7 @@ func (c *cli) run(ctx context.Context, o app.RunOptions) (err error) {
 		}
 	}()
 	c.warnLocked(a.Locked(), "; a variable that holds a stored key under an unusual name cannot be told from others")
+	c.warnIdle(ctx, a)
 	longLived()
 	o.Version = currentVersion().Version
 	code, err := a.Run(ctx, o)

@@ -38,7 +38,7 @@ With --console there is also a page for browsers, where an operator's token sign
 				return a.EnterAPI(o)
 			}
 			return c.with(cmd.Context(), app.Options{Create: true, Slot: "serve", StartLocked: true, Stdout: os.Stdout, Entrance: enter}, func(ctx context.Context, a *app.App) error {
-				hup, stop := c.untilEnded(a)
+				hup, stop := c.untilEnded(ctx, a)
 				defer stop()
 				o.Reload = hup
 				o.Ready = func(url, pages string) {

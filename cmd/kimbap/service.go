@@ -283,7 +283,12 @@ func newServiceSwitchCommand(c *cli, word string) *cobra.Command {
 						c.sayOutdated(o)
 					}
 				}
-				return c.show(map[string]any{word + "d": args[0]}, func() { fmt.Fprintf(c.out, "%sd %s\n", word, args[0]) })
+				return c.show(map[string]any{word + "d": args[0]}, func() {
+					fmt.Fprintf(c.out, "%sd %s\n", word, args[0])
+					if word == "disable" {
+						c.warnIdle(ctx, a)
+					}
+				})
 			})
 		},
 	}

@@ -78,9 +78,10 @@ func (c *cli) outliveReaders() {
 }
 
 // untilEnded readies the process to serve until it is ended, and says so where the vault is
-// locked. Each SIGHUP until stop asks for the files to be read anew.
-func (c *cli) untilEnded(a *app.App) (hup <-chan os.Signal, stop func()) {
+// locked, or a stored key is for hosts that nothing intercepts. Each SIGHUP until stop asks for the files to be read anew.
+func (c *cli) untilEnded(ctx context.Context, a *app.App) (hup <-chan os.Signal, stop func()) {
 	c.warnLocked(a.Locked(), "")
+	c.warnIdle(ctx, a)
 	longLived()
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, syscall.SIGHUP)

@@ -137,6 +137,9 @@ func (a *App) doctorKeys(ctx context.Context) Finding {
 	if len(expired) > 0 {
 		return Finding{"credentials", "warn", "the stored key of " + strings.Join(expired, ", ") + " has expired", fix}
 	}
+	if idle, err := a.IdleKeys(ctx); err == nil && len(idle) > 0 {
+		return Finding{"credentials", "warn", idle[0].String(), idle[0].Fix}
+	}
 	if len(linked) == 0 {
 		return Finding{"credentials", "warn", "none is stored", "kimbap link SERVICE"}
 	}
