@@ -47,6 +47,9 @@ func guardedText(file, what, then, fix string) ([]byte, error) {
 	if info.IsDir() {
 		return nil, usage(fix, "%s is a folder, and no file with the %s", file, what)
 	}
+	if info.Mode()&fs.ModeDevice != 0 { // whose mode is not to be changed
+		return nil, usage(fix, "%s is a device, and no file with the %s", file, what)
+	}
 	if who, how := exposed(file, info); who != "" {
 		return nil, &failure{
 			what: fmt.Sprintf("the file with the %s %s", what, who), why: fmt.Sprintf("%s %s: whoever reads it %s", file, how, then),

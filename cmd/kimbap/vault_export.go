@@ -93,7 +93,7 @@ func writeNew(path string, data []byte) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return usage("give another name", "%s is there already", path)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && isMissing(filepath.Dir(path)):
 		return missing("check the path", "there is no folder %s", filepath.Dir(path))
 	case err != nil:
 		return unwritten(path, err)
@@ -103,6 +103,12 @@ func writeNew(path string, data []byte) error {
 		_ = os.Remove(path) // a part of it opens nothing, and would be in the way of the next try
 	}
 	return err
+}
+
+// isMissing reports whether nothing is at a path.
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // tellOpen says of a file that was written for its owner only where others can read it all

@@ -108,7 +108,7 @@ func Copy(ctx context.Context, from, to string) (err error) {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: to + " is there already", Hint: "name a file that is not there"}
 	}
 	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".new-*") // 0600
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, missing := os.Stat(filepath.Dir(to)); errors.Is(err, fs.ErrNotExist) && errors.Is(missing, fs.ErrNotExist) {
 		return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Msg: "there is no folder " + filepath.Dir(to), Hint: "check the path", Err: err}
 	}
 	if err != nil {
