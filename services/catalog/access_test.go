@@ -117,11 +117,14 @@ func suspicious(service string, o operation) bool {
 	return lasting.MatchString(line)
 }
 
-// authority is where an operation of an index is: the first host of its service,
-// or the one that an action of the same path is kept to.
-func authority(s *services.Service, path string) string {
+// authority is where an operation of an index is: the host that it names, the one that
+// an action of the same path is kept to, or the first host of its service.
+func authority(s *services.Service, o operation) string {
+	if o.Host != "" {
+		return o.Host + ":443"
+	}
 	for _, a := range s.Actions {
-		if len(a.HTTP.Authorities) < len(s.Authorities) && unslashed(path) == unslashed(base(a)+a.HTTP.Path) {
+		if len(a.HTTP.Authorities) < len(s.Authorities) && unslashed(o.Path) == unslashed(base(a)+a.HTTP.Path) {
 			return a.HTTP.Authorities[0]
 		}
 	}
@@ -131,7 +134,7 @@ func authority(s *services.Service, path string) string {
 func classify(t *testing.T, set *services.Set, s *services.Service, o operation) *runtime.Action {
 	t.Helper()
 	target := hole.ReplaceAllString(o.Path, "7")
-	in := classifier.Input{Scheme: "https", Authority: authority(s, o.Path), Method: o.Method, Target: target, Header: http.Header{}}
+	in := classifier.Input{Scheme: "https", Authority: authority(s, o), Method: o.Method, Target: target, Header: http.Header{}}
 	m, err := set.Table().Match(in)
 	if err == nil && m.NeedBody {
 		if in.Body, err = classifier.ParseBody("application/json", "", []byte("{}")); err == nil {
@@ -170,7 +173,8 @@ func TestAccessOfServicesWithoutAnIndex(t *testing.T) {
 	set := load(t)
 	for _, line := range granting(t) {
 		words := strings.Fields(line)
-		o := operation{Method: words[1], Path: words[2]}
+		host, path := at(words[2])
+		o := operation{Method: words[1], Host: host, Path: path}
 		a := classify(t, set, service(t, set, words[0]), o)
 		if a == nil || !a.GrantsAccess || a.Risk != runtime.RiskCritical {
 			t.Errorf("%s is %s", line, describe(a))

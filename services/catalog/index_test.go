@@ -15,12 +15,18 @@ import (
 
 // operation is one line of an index: what an official description says.
 type operation struct {
-	Method, Path string
-	Required     []string // "path:owner", "query:q", "body:title"
-	Name         string
+	Method, Host, Path string   // the host where a service has another path at each of its hosts
+	Required           []string // "path:owner", "query:q", "body:title"
+	Name               string
 }
 
-func (o operation) String() string { return o.Method + " " + o.Path }
+func (o operation) String() string { return o.Method + " " + o.Host + o.Path }
+
+// at splits "host/path", or a path alone, which is at the first host of its service.
+func at(place string) (host, path string) {
+	host, path, _ = strings.Cut(place, "/")
+	return host, "/" + path
+}
 
 // readIndex reads testdata/index/NAME.tsv. Its first line says where the lines
 // come from.
@@ -40,7 +46,8 @@ func readIndex(t *testing.T, name string) []operation {
 		if len(fields) != 4 {
 			t.Fatalf("%s.tsv:%d has %d fields, not method, path, required and name", name, i+2, len(fields))
 		}
-		out = append(out, operation{fields[0], fields[1], strings.Fields(fields[2]), fields[3]})
+		host, path := at(fields[1])
+		out = append(out, operation{fields[0], host, path, strings.Fields(fields[2]), fields[3]})
 	}
 	return out
 }

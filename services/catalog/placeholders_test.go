@@ -48,6 +48,7 @@ func accepted() map[string]string {
 		"HUBSPOT_ACCESS_TOKEN": `^pat-\w+-\w+$`,
 		"TODOIST_API_TOKEN":    `^\w{40}$`,
 		"TWILIO_AUTH_TOKEN":    `^\w{32}$`,
+		"TWILIO_API_SECRET":    `^\w{32}$`, // twilio-cli, terraform
 		"TWINE_PASSWORD":       `^pypi-[\w-]+$`,
 		"ASANA_ACCESS_TOKEN":   `^2/\d+/\d+:\w+$`,
 

@@ -47,10 +47,12 @@ func TestHouseStyle(t *testing.T) {
 			}
 			for _, m := range methods(s, a) {
 				shape := m + " " + shapeOf(a.HTTP.Path) + fmt.Sprint(a.HTTP.Query, discriminators(s, a))
-				if first, twice := seen[shape]; twice {
-					t.Errorf("%s and %s are the same request", first, a.Ref)
+				for _, authority := range a.HTTP.Authorities {
+					if first, twice := seen[authority+shape]; twice {
+						t.Errorf("%s and %s are the same request", first, a.Ref)
+					}
+					seen[authority+shape] = string(a.Ref)
 				}
-				seen[shape] = string(a.Ref)
 			}
 		}
 	}
