@@ -63,6 +63,22 @@ func isAt(a *runtime.Action, host string) bool {
 	return host == "" || a.HTTP.Authorities[0] == host+":443"
 }
 
+// What has no index, and is at another host than the rest of its service, is called there.
+func TestActionsAtAHostOfTheirOwn(t *testing.T) {
+	set := load(t)
+	for ref, host := range map[string]string{
+		"codex.refresh-token": "auth.openai.com", "codex.login": "auth.openai.com",
+		"codex.begin-device-login": "auth.openai.com", "codex.finish-device-login": "auth.openai.com",
+		"codex.send-statistics": "ab.chatgpt.com", "codex.initialize-statistics": "ab.chatgpt.com",
+		"claude-code.send-statistics": "statsig.anthropic.com", "claude-code.initialize-statistics": "statsig.anthropic.com",
+		"gemini-cli.send-statistics": "play.googleapis.com",
+	} {
+		if a, ok := set.Action(ref); !ok || !isAt(a, host) {
+			t.Errorf("%s is not called at %s", ref, host)
+		}
+	}
+}
+
 // unslashed is the shape of a path without the slash that some descriptions
 // end it with.
 func unslashed(path string) string { return strings.TrimSuffix(shapeOf(path), "/") }
