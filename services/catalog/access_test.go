@@ -30,7 +30,7 @@ var lasting = regexp.MustCompile(`(?i)token|[/_.-]keys?\b|api_?key|client_secret
 
 // leaking finds reads whose answer holds a secret. Slack's methods take GET for
 // everything, so there all count.
-var leaking = regexp.MustCompile(`(?i)secret-scanning/.*alerts?\b|token|jitconfig|credential|oauth|rtm\.|api_key|images/v1/keys|[a-z]/triggers/{} |ci.*variables|pipelines/.*variables|/v1/env/|Accounts(/{})?\.json|` +
+var leaking = regexp.MustCompile(`(?i)secret-scanning/.*alerts?\b|token|jitconfig|credential|oauth|rtm\.|(api|application|app)[_-]?key|images/v1/keys|[a-z]/triggers/{} |ci.*variables|pipelines/.*variables|/v1/env/|Accounts(/{})?\.json|` +
 	`secure_files/.*download|projects/{}/{}/hooks/|sentry-apps/({}/)? |auth-code|[/-]drains(/{})? |pipeline_schedules/{} |orchestrations/{}(/integrations| )|GET /rulesets(/{})? |live_inputs/{}|realtime/.*livestreams?|stream/webhook |override_codes|challenges/widgets/{} |/templates/url |/tsigs|logpush/.*jobs`)
 
 // exemptions reads testdata/exempt.txt: "METHOD path" → why it hands out nothing.

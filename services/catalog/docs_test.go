@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/kimbap-run/kimbap/runtime"
 	"github.com/kimbap-run/kimbap/services"
 	"github.com/kimbap-run/kimbap/services/catalog"
@@ -72,7 +74,7 @@ func page(t *testing.T) []byte {
 				critical++
 			}
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(s), typed, critical, place(s), key(t, s))
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s |\n", s.Name, s.Description, hosts(t, s, data), typed, critical, place(s), key(t, s))
 	}
 	out.WriteString(sources)
 	for _, name := range catalog.Names() {
@@ -117,22 +119,20 @@ func source(t *testing.T, name string) string {
 	return fmt.Sprintf("| `%s` | %s | %d |\n", name, head, len(readIndex(t, name)))
 }
 
-// hosts are the service's hosts as they stand in the file, or its program.
-func hosts(s *services.Service) string {
+// hosts are the service's hosts as they stand in the file, variables among them, or its program.
+func hosts(t *testing.T, s *services.Service, data []byte) string {
+	t.Helper()
 	if s.Adapter != "http" {
 		return "the program `" + s.Actions[0].Command.Executable + "`"
 	}
-	if len(s.Unset) > 0 {
-		return strings.SplitN(s.BaseURL, "/", 4)[2]
+	var at struct {
+		BaseURL string `yaml:"base_url"`
+		Hosts   []string
 	}
-	var out []string
-	for _, authority := range s.Authorities {
-		out = append(out, strings.TrimSuffix(authority, ":443"))
+	if err := yaml.Unmarshal(data, &at); err != nil {
+		t.Fatal(err)
 	}
-	if len(out) > 3 {
-		out = append(out[:2], fmt.Sprintf("%d more", len(out)-2))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(append([]string{strings.Split(at.BaseURL, "/")[2]}, at.Hosts...), ", ")
 }
 
 func place(s *services.Service) string {

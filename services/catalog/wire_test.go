@@ -168,3 +168,14 @@ func TestUploadKeysOfCloudflareAreKept(t *testing.T) {
 		}
 	}
 }
+
+// Where Datadog takes logs in, only an API key counts, and the stored key is none: no service
+// has that host, so that the key is not shown to it.
+func TestTheIntakeOfDatadogIsShownNoKey(t *testing.T) {
+	m, err := load(t).Table().Match(classifier.Input{
+		Scheme: "https", Authority: "http-intake.logs.datadoghq.com:443", Method: "POST", Target: "/api/v2/logs", Header: http.Header{},
+	})
+	if m.Service != "" || m.Action != "" {
+		t.Errorf("it is %q of %q: %v", m.Action, m.Service, err)
+	}
+}
