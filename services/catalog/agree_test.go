@@ -28,14 +28,17 @@ func undescribed(t *testing.T) map[string]string {
 func TestTypedActionsAgreeWithTheirIndex(t *testing.T) {
 	set, missing := load(t), undescribed(t)
 	for _, name := range indexed() {
-		s, lines := service(t, set, name), readIndex(t, name)
+		s, byPath := service(t, set, name), map[string][]operation{}
+		for _, o := range readIndex(t, name) {
+			byPath[unslashed(o.Path)] = append(byPath[unslashed(o.Path)], o)
+		}
 		for _, a := range s.Actions {
 			if catchAll(a) {
 				continue
 			}
 			var same []operation
-			for _, o := range lines {
-				if unslashed(o.Path) == unslashed(base(a)+a.HTTP.Path) && isAt(a, o.Host) {
+			for _, o := range byPath[unslashed(base(a)+a.HTTP.Path)] {
+				if isAt(a, o.Host) {
 					same = append(same, o)
 				}
 			}
