@@ -62,6 +62,11 @@ func accepted() map[string]string {
 		"SENTRY_ACCESS_TOKEN":          `^sntryu_[0-9a-f]{64}$`,
 		"SLACK_MCP_XOXB_TOKEN":         `^xoxb-`,
 
+		// Further MCP servers, PagerDuty's and Doist's, and GitLab's command line.
+		"PAGERDUTY_USER_API_KEY": `^u\+[\w-]+$`,
+		"TODOIST_API_KEY":        `^\w{40}$`,
+		"GITLAB_ACCESS_TOKEN":    `^glpat-[\w-]{20,}$`,
+
 		// What Notion's command line reads.
 		"NOTION_API_TOKEN": `^(ntn|secret)_\w+$`,
 	}
