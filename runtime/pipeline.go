@@ -89,7 +89,7 @@ func (p *Pipeline) Do(ctx context.Context, req *Request, out Responder) (err err
 	if err = p.limit(ctx, rec.Verdict.Limits); err != nil {
 		return at(StagePolicy, err)
 	}
-	ask := rec.Verdict.Effect == EffectAsk || req.Approval != ""
+	ask := asks(rec.Verdict, req)
 	if ask {
 		var release func()
 		if release, err = p.spool(&rec.Principal, req); err != nil {
@@ -205,15 +205,20 @@ func (p *Pipeline) resolve(call *Call, rec *Record) error {
 	return nil
 }
 
-// decide asks scopes and policy, and where the answer depends on the body, reads
-// it and asks again. A body that cannot be read, or parsed, is an error.
+// decide asks scopes and policy, and where the answer depends on the body, or a person is to
+// be asked about one that may hold what nobody is shown, reads it and asks again. A body that
+// cannot be read, or parsed, is an error.
 func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
 	v := p.strictest(call)
-	if !v.NeedBody || call.Request.Read == nil {
+	secret := !v.NeedBody && asks(v, call.Request) && call.HidesSecret()
+	if !v.NeedBody && !secret || call.Request.Read == nil {
 		return v, nil
 	}
 	err := call.Request.Read()
 	rec.Body = call.Request.BodyMode()
+	if err != nil && secret {
+		err = unreadSecret(err)
+	}
 	if err != nil {
 		return v, err
 	}
@@ -222,6 +227,10 @@ func (p *Pipeline) decide(call *Call, rec *Record) (Verdict, error) {
 	}
 	return p.strictest(call), nil
 }
+
+// asks reports whether a request needs a person's yes: by its verdict, or since it is collected
+// by one, whatever the rules say by now.
+func asks(v Verdict, req *Request) bool { return v.Effect == EffectAsk || req.Approval != "" }
 
 // limit takes the request from the buckets of the verdict.
 func (p *Pipeline) limit(ctx context.Context, limits []Limit) error {

@@ -116,8 +116,8 @@ func (s *sheet) takeIn(text string, split func(text string) []part) (left string
 	for _, p := range parts {
 		raw, here := s.take(p.raw)
 		read, inRead := s.take(p.read)
-		if read == hiddenText && len(inRead) > 0 {
-			raw = read
+		if inRead.exceed(here) || read == hiddenText && len(inRead) > 0 { // escaped otherwise than clients do
+			raw = hiddenText
 		}
 		here.atLeast(inRead)
 		b.WriteString(raw)
@@ -132,8 +132,19 @@ func (s *sheet) takeIn(text string, split func(text string) []part) (left string
 
 // place is the method, the host and the path of a request, masked.
 func (s *sheet) place(f *dossier) string {
+	return s.maskIn(f.Target.Method+" "+f.Target.Authority+f.path(), partsOfURL)
+}
+
+// path is that of the target without the query, as it came.
+func (f *dossier) path() string {
 	path, _, _ := strings.Cut(f.Target.Path, "?")
-	return s.maskIn(f.Target.Method+" "+f.Target.Authority+path, partsOfURL)
+	return path
+}
+
+// pathWithoutSecrets has [hiddenText] for the values of secret arguments.
+func (f *dossier) pathWithoutSecrets() string {
+	left, _ := (&sheet{hidden: f.hiddenValues()}).takeIn(f.path(), partsOfURL)
+	return left
 }
 
 // partsOfURL are the segments of the path, and names and values of the query.

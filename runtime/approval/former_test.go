@@ -52,3 +52,26 @@ func TestWhatAnEarlierKimbapHeldIsRead(t *testing.T) {
 		t.Errorf("an edited one: %v", err)
 	}
 }
+
+// Its rows have secret arguments in their paths, and are not called edited for that.
+func TestARowOfAnEarlierKimbapHasItsPathAsItCame(t *testing.T) {
+	d := &Desk{o: Options{Sealer: plainly{}, Clock: time.Now}, read: time.Now()}
+	f := &dossier{
+		HeldRequest: HeldRequest{Args: runtime.Args{"token": "secret-1"}, Target: runtime.Target{Method: "DELETE", Authority: "api.test:443", Path: "/t/secret-1?x=1"}},
+		Secret:      []string{"token"}, Created: time.Now().UTC(), Expires: time.Now().Add(time.Hour).UTC(),
+	}
+	digest, err := f.digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := f.row("apr_1", digest)
+	if err := d.seal(t.Context(), &a, f); err != nil {
+		t.Fatal(err)
+	}
+	for path, opens := range map[string]bool{"/t/[secret]": true, "/t/secret-1": true, "/t/secret-2": false, "/t/": false} {
+		a.Path = path
+		if _, err := d.open(t.Context(), &a); (err == nil) != opens {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -86,16 +86,23 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 		if req.Raw == nil && says(call.Action, &param) {
 			f.Bound = append(f.Bound, param.Name)
 		}
-		if param.Secret {
-			f.Secret = append(f.Secret, param.Name)
+		if !param.Secret {
+			continue
 		}
+		if exposed(call, &param) {
+			return nil, exposedSecret(call.Action.Ref, param.Name)
+		}
+		f.Secret = append(f.Secret, param.Name)
 	}
 	if req.Raw == nil {
 		return f, nil
 	}
 	body, whole := req.Raw.Buffered()
-	if !whole {
+	switch {
+	case !whole:
 		return nil, errors.New("the body of a request that needs approval was not read")
+	case call.HidesSecret(): // which would be shown
+		return nil, errors.New("the secret arguments of a request that needs approval were not read from its body")
 	}
 	f.Body, f.Proto, f.Header = body, req.Raw.Proto, req.Raw.Header.Clone()
 	for _, field := range []string{"Authorization", "Proxy-Authorization", "Cookie", call.Action.Auth.Header} {
@@ -122,13 +129,13 @@ func says(a *runtime.Action, p *runtime.Param) bool {
 	return acts || !fills
 }
 
-// row is the approval as stored, its times cut to what every store keeps.
+// row is the approval as stored, its times cut to what every store keeps. It is not sealed, so
+// no secret argument stands in its path.
 func (f *dossier) row(id, digest string) Approval {
-	path, _, _ := strings.Cut(f.Target.Path, "?")
 	return Approval{
 		ID: id, Tenant: f.Tenant, State: Pending, Principal: f.Principal, Agent: f.Agent, Run: f.Run,
 		Surface: f.Surface, Action: f.Action, Risk: f.Risk, Rule: f.Rule, Reason: f.Reason,
-		Method: f.Target.Method, Authority: f.Target.Authority, Path: path, Digest: digest,
+		Method: f.Target.Method, Authority: f.Target.Authority, Path: f.pathWithoutSecrets(), Digest: digest,
 		Created: f.Created.Truncate(time.Microsecond), Expires: f.Expires.Truncate(time.Microsecond),
 	}
 }
@@ -138,7 +145,7 @@ func (f *dossier) sameRow(a *Approval) bool {
 	want := f.row(a.ID, a.Digest)
 	return a.Tenant == want.Tenant && a.Principal == want.Principal && a.Agent == want.Agent && a.Run == want.Run &&
 		a.Surface == want.Surface && a.Action == want.Action && a.Risk == want.Risk && a.Rule == want.Rule &&
-		a.Reason == want.Reason && a.Method == want.Method && a.Authority == want.Authority && a.Path == want.Path &&
+		a.Reason == want.Reason && a.Method == want.Method && a.Authority == want.Authority && (a.Path == want.Path || a.Path == f.path()) && // an earlier kimbap's had its secrets
 		a.Created.Equal(want.Created) && a.Expires.Equal(want.Expires)
 }
 

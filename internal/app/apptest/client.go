@@ -34,6 +34,7 @@ type Problem struct {
 	Reason    string `json:"reason"`
 	Action    string `json:"action"`
 	Rule      string `json:"rule"`
+	Hint      string `json:"hint"`
 	RequestID string `json:"request_id"`
 	Approval  string `json:"approval_id"`
 	Result    string `json:"result_url"`
@@ -92,9 +93,15 @@ func Send(t testing.TB, c *http.Client, line, body string) Answer {
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	return Carry(t, c, r)
+}
+
+// Carry sends any request by the client, as Send does.
+func Carry(t testing.TB, c *http.Client, r *http.Request) Answer {
+	t.Helper()
 	res, err := c.Do(r)
 	if err != nil {
-		t.Fatalf("%s: %v", line, err)
+		t.Fatalf("%s %s: %v", r.Method, r.URL, err)
 	}
 	return read(res)
 }

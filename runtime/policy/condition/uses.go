@@ -23,8 +23,7 @@ func (u *uses) arg(name string) bool { return u.allArgs || u.args[name] }
 // NeedsBody reports whether the condition looks at what the unread body of the
 // question's request may hold.
 func (c *Condition) NeedsBody(q *runtime.Question) bool {
-	raw := q.Request.Raw
-	if raw == nil || raw.Body == nil || q.Request.Parsed {
+	if !q.Request.Unread() {
 		return false
 	}
 	if c.uses.body {
@@ -32,7 +31,7 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 	}
 	for i := range q.Action.Params {
 		p := &q.Action.Params[i]
-		if (p.Body || p.In == runtime.InQuery && q.Request.Fields) && c.uses.arg(p.Name) {
+		if q.Request.Hides(p) && c.uses.arg(p.Name) {
 			return true
 		}
 	}
