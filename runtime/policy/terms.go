@@ -69,7 +69,7 @@ func (p *parser) by(v *yaml.Node, terms *runtime.ApprovalTerms) {
 		switch {
 		case !ok:
 		case !form.MatchString(text):
-			p.problem(item, "by: [role:finance, group:leads]", "%q is neither a role, a group nor the id of a person", text)
+			p.problem(item, "by: [role:finance, group:leads, person:alice]", "%q is neither a role, a group nor a person", text)
 		default:
 			terms.By = append(terms.By, text)
 		}
