@@ -79,6 +79,9 @@ func (c *cli) always(ctx context.Context, a *app.App, id string, yes *app.Yes, p
 	if !yes.Always {
 		return "", "", pin, nil
 	}
+	if err = a.Decidable(ctx, id); err != nil { // before anybody reads a rule, or types a PIN
+		return "", "", pin, err
+	}
 	own, err := a.PinNeeds(ctx, "", true)
 	if err != nil {
 		return "", "", pin, err

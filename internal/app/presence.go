@@ -20,6 +20,11 @@ func (a *App) Demands(ctx context.Context, id string) (string, error) {
 	return a.approvals.Demands(ctx, a.Operator(), a.tenant, id)
 }
 
+// Decidable says why nobody can decide for a request any more; nil while somebody can.
+func (a *App) Decidable(ctx context.Context, id string) error {
+	return a.approvals.Decidable(ctx, a.Operator(), a.tenant, id)
+}
+
 // PinNeeds returns whose PIN allows to set or remove that of a person, "" when
 // none is needed.
 func (a *App) PinNeeds(ctx context.Context, as string, remove bool) (string, error) {

@@ -91,6 +91,13 @@ func (d *Desk) Reject(ctx context.Context, by runtime.Principal, tenant runtime.
 	return d.decide(ctx, &a, Rejected, Change{At: d.now(), By: by.ID, Presence: presenceNone, Note: note})
 }
 
+// Decidable refuses what [Desk.Accept] refuses whatever is said with the yes: nobody need be
+// asked for more.
+func (d *Desk) Decidable(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) error {
+	_, err := d.decidable(ctx, by, tenant, id)
+	return err
+}
+
 // decidable returns the approval if the principal may decide it now.
 func (d *Desk) decidable(ctx context.Context, by runtime.Principal, tenant runtime.Tenant, id string) (Approval, error) {
 	a, err := d.forOperator(ctx, by, tenant, id)
