@@ -13,6 +13,7 @@ import (
 
 	"github.com/kimbap-run/kimbap/internal/app"
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 const askOfAll = "version: 1\nrules:\n  - {name: ask, match: {action: '*'}, then: require_approval}\n"
@@ -153,5 +154,50 @@ func TestTheConsoleCutsLongLines(t *testing.T) {
 	got = b.get(t, "approvals")
 	if got.says(t, http.StatusOK, "End it", "aaa…"); strings.Contains(got.Body, strings.Repeat("a", 400)) {
 		t.Errorf("what still stands: %d bytes", len(got.Body))
+	}
+}
+
+// The page says what the like of a request is, and offers nothing that is refused then.
+func TestTheConsoleOffersWhatItTakes(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: "version: 1\nrules:\n  - {name: two, match: {action: notes.delete-note}, then: require_approval, approval: {count: 2}}\n  - {name: one, match: {action: '*'}, then: require_approval}\n"})
+	link, _ := openConsole(t, k, "")
+	b := signedIn(t, link())
+	id := asked(t, k, http.MethodPost, "/notes?x=1", `{"text":"one"}`)
+	second := asked(t, k, http.MethodDelete, "/notes/7", "") // before the list is open, while which it would wait
+	one := b.get(t, "approvals/"+id)
+	one.says(t, http.StatusOK, "The like of it: notes.create-note by local to POST https://"+apptest.Authority+"/notes?x=1, whatever its body says", "and the like of it for 1h")
+	b.send(t, "approvals/"+id+"/accept", url.Values{"form": {one.form(t)}, "also": {"1h"}})
+	b.get(t, "approvals").says(t, http.StatusOK, `approvals/`+id+`">notes.create-note</a></td><td><code>POST`, "Whatever the body says")
+
+	two := b.get(t, "approvals/"+second)
+	two.says(t, http.StatusOK, "0 of 2 people have said yes", "this exact request, once")
+	if strings.Contains(two.Body, "the like of it") {
+		t.Errorf("several people are offered more than this once: %s", two.Body)
+	}
+}
+
+// Who may not say yes, or could not be heard, is shown no form for it.
+func TestTheConsoleHasNoFormForWhoCannotDecide(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Policy: askOfAll})
+	token, own := tokenOf(t, k, app.TokenGrant{Agent: "mate", Roles: []string{runtime.RoleOperator}})
+	answer := apptest.Send(t, k.Client(t, token), "DELETE https://"+apptest.Host+"/notes/7", "")
+	id := answer.Problem.Approval
+	b := newBrowser(t, serveWithConsole(t, k, app.APIOptions{}))
+	b.send(t, "sign-in", url.Values{"token": {token}})
+	page := b.get(t, "approvals/"+id)
+	page.says(t, http.StatusOK, "You cannot decide this", "another operator decides")
+	if strings.Contains(page.Body, "/accept") || strings.Contains(page.Body, "/reject") {
+		t.Errorf("a form for one's own: %s", page.Body)
+	}
+	if _, err := k.Open(t, "").RevokeToken(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	link, _ := openConsole(t, k, "")
+	page = signedIn(t, link()).get(t, "approvals/"+id)
+	page.says(t, http.StatusOK, "nobody could use a yes", "/reject")
+	if strings.Contains(page.Body, "/accept") {
+		t.Errorf("a form for nobody: %s", page.Body)
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -136,12 +137,34 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 		return q, nil
 	}
 	q.Long, q.TooLong, q.InRun = cut, cut && view.Size > mostShown, view.Approval.Run != ""
+	q.Several, q.Given = view.Count, len(view.Voted)
 	demanded, err := a.Demands(ctx, id)
 	if err == nil {
 		q.PIN = demanded == "pin"
 		q.Persons, err = a.named(ctx)
 	}
+	if err == nil {
+		q.Voted = len(q.Persons) == 0 && slices.Contains(view.Voted, a.Operator().ID)
+		q.Like, q.Own, err = d.likeAndOwn(ctx, a, who, &view)
+	}
 	return q, err
+}
+
+// likeAndOwn are what the like of a request is, without stored credentials, and why a token decides
+// nothing of it, as [consoleDesk.Decide] will say.
+func (d consoleDesk) likeAndOwn(ctx context.Context, a *App, who runtime.Principal, view *approval.View) (like, own string, err error) {
+	hide, err := a.masks().Of(ctx, a.tenant)
+	if err != nil {
+		return "", "", err
+	}
+	if who.TokenID == "" {
+		return hide(view.Like), "", nil
+	}
+	err = apiOperator{a: d.a}.foreign(ctx, who, view.Approval)
+	if e := runtime.AsError(err); err != nil && e.Reason == runtime.ReasonOwnRequest {
+		return hide(view.Like), e.Msg + ": " + e.Hint, nil
+	}
+	return hide(view.Like), "", err
 }
 
 // closedQuestion is what stands beside what is sealed, while the vault is locked or where

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -76,11 +78,39 @@ func (f *dossier) boundArgs(shown bool) map[string]any {
 // target is what a grant is for, for people.
 func (f *dossier) target(stored masks) string {
 	s := &sheet{hidden: f.hiddenValues(), stored: stored}
-	if f.Target.Authority == "" {
-		args, _ := canon.Append(nil, f.boundArgs(true))
-		return word(s.mask(string(args)))
+	if f.Target.Authority != "" {
+		return word(s.place(f))
 	}
-	return word(s.place(f))
+	bound := f.boundArgs(true)
+	if len(bound) == 0 {
+		return "whatever its arguments say"
+	}
+	args, _ := canon.Append(nil, bound)
+	return word(s.mask(string(args)))
+}
+
+// like is what [dossier.scope] holds together, in words.
+func (f *dossier) like(stored masks) string {
+	s := &sheet{hidden: f.hiddenValues(), stored: stored}
+	text := s.word(string(f.Action)) + " by " + s.word(f.Agent)
+	if !f.Built {
+		return text + " to " + s.request(f) + ", whatever its body says"
+	}
+	var free []string
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		if !slices.Contains(f.Bound, name) {
+			free = append(free, s.key(name))
+		}
+	}
+	others := "whatever its arguments say"
+	if len(f.boundArgs(false)) > 0 {
+		args, _ := canon.Append(nil, f.boundArgs(true))
+		text, others = text+" with "+s.word(string(args)), "whatever its other arguments say"
+	}
+	if len(free) > 0 {
+		others += " (here " + strings.Join(free, ", ") + ")"
+	}
+	return text + ", " + others
 }
 
 // widen keeps what the yes allows for longer. The approval has been accepted

@@ -20,6 +20,9 @@ type View struct {
 	Complete bool         // Text shows everything that is being asked
 	Covered  bool         // it does not, since the value of a secret argument hides something else
 	Size     int          // bytes of what is sealed of it; 0 of a closed one
+	Like     string       // what a yes to the like of it allows, for people; "" of a closed one
+	Count    int          // how many people must say yes, where it is more than one
+	Voted    []string     // which of them have
 
 	Execution string // of the script that asked first; "" for none, and of a closed one
 }
@@ -57,12 +60,17 @@ func (d *Desk) Show(ctx context.Context, by runtime.Principal, tenant runtime.Te
 	}
 	v := render(&a, f, full, mask)
 	v.Size = len(a.Sealed)
+	if a.State == Pending {
+		v.Like = f.like(mask)
+	}
 	if f.Terms.Count > 1 && a.State == Pending {
+		v.Count = f.Terms.Count
 		votes, err := d.votes(ctx, &a)
 		if err != nil {
 			return View{}, err
 		}
 		for _, vote := range votes {
+			v.Voted = append(v.Voted, vote.By)
 			v.Text += "yes from   " + word(vote.By) + ", presence " + word(vote.Presence) + ", " + vote.At.UTC().Format(time.RFC3339) + "\n"
 		}
 	}

@@ -314,3 +314,18 @@ func TestArgumentsOfALine(t *testing.T) {
 		t.Errorf("a long one is opened for a line: %d arguments, %v", len(args), err)
 	}
 }
+
+// Whoever decides is told what the like of a request is before they allow it for a while.
+func TestTheLikeOfARequestIsSaid(t *testing.T) {
+	d := newDesk(t)
+	const said = "stripe.create-refund by claude"
+	call := refund(agent("a"), "1")
+	if got, want := d.show(t, d.ask(t, call), false).Like, said+", whatever its arguments say (here amount, charge)"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	call = refund(agent("b"), "1")
+	call.Action.Params = []runtime.Param{{Name: "charge", In: runtime.InPath}, {Name: "amount", In: runtime.InBody}}
+	if got, want := d.show(t, d.ask(t, call), false).Like, said+` with {"charge":"ch_1"}, whatever its other arguments say (here amount)`; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}

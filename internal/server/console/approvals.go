@@ -65,7 +65,9 @@ func (c *Console) approval(w http.ResponseWriter, r *http.Request, v visit) erro
 	}
 	var spans []string
 	for _, d := range lasting {
-		spans = append(spans, runtime.Span(d))
+		if q.Several == 0 { // a yes of several is for once
+			spans = append(spans, runtime.Span(d))
+		}
 	}
 	lines := slices.DeleteFunc(strings.SplitAfter(q.Text, "\n"), func(line string) bool { return line == "" })
 	return c.show(w, v, "approval", view{Title: q.Action, Tab: "approvals", Data: map[string]any{

@@ -60,6 +60,11 @@ type Question struct {
 	TooLong bool     // Text has only a part of it: here nobody can have read it
 	PIN     bool     // a yes demands one
 	InRun   bool     // a run asks: a yes can be for the rest of it
+	Like    string   // what a yes for longer than once allows
+	Several int      // how many people must say yes: then it is for once; 0 for one
+	Given   int      // how many of them have
+	Voted   bool     // who looks is one of these, and nobody else decides here
+	Own     string   // why who looks decides nothing of it; "": they may
 	Persons []string // who has a PIN and can decide under their own name
 }
 
