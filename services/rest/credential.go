@@ -55,7 +55,7 @@ func (b *Backend) authenticate(call *runtime.Call, m *message, result *runtime.R
 		if s.other {
 			m.used = runtime.CredentialCaller
 		}
-		return nil
+		return b.refuseInPlace(auth, s)
 	case !stored:
 		return runtime.NoCredential(call)
 	}
@@ -77,7 +77,7 @@ func (b *Backend) keepOnlyOwn(call *runtime.Call, auth *runtime.Auth, m *message
 	name := auth.HeaderField()
 	switch {
 	case !s.placeholder:
-		return nil
+		return b.refuseInPlace(auth, s)
 	case name == "" || s.other: // it cannot be taken out by itself
 		return foreignPlaceholder(call.Action.Service)
 	}
@@ -245,6 +245,7 @@ func setPair(pairs, name, value string) string {
 type seen struct {
 	placeholder bool     // the service's own
 	other       bool     // anything else
+	place       []string // as it is there
 	values      []string // in all readings, those of the customary fields too
 }
 
@@ -262,6 +263,7 @@ func (b *Backend) inspect(call *runtime.Call, auth *runtime.Auth, m *message) (s
 	}
 	var room [4]string
 	ours := appendPlaceholders(room[:0], auth)
+	s.place = place
 	for _, value := range place {
 		from := len(s.values)
 		s.values = runtime.AppendReadings(s.values, value, auth.Prefix)

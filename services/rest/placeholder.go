@@ -51,7 +51,7 @@ func (b *Backend) known(ours placeholders, list []string) (service string, ok bo
 }
 
 // elsewhere refuses a placeholder outside the credential's place, which may be a
-// segment of the path.
+// segment of the path. What stands in the place beside one is left to [Backend.refuseInPlace].
 func (b *Backend) elsewhere(call *runtime.Call, auth *runtime.Auth, ours placeholders, m *message) error {
 	place, segment := foldedFieldOf(auth), segmentOf(call.Action)
 	if err := b.refuseNames(m); err != nil {
@@ -89,6 +89,19 @@ func (b *Backend) elsewhere(call *runtime.Call, auth *runtime.Auth, ours placeho
 			continue
 		}
 		if err := b.refuseIn(auth, ours, strings.ReplaceAll(pair, "+", " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseInPlace refuses a placeholder beside other text in the credential's place, where that
+// leaves as the caller's own: the stored credential does not overwrite it there.
+func (b *Backend) refuseInPlace(auth *runtime.Auth, s seen) error {
+	var room [4]string
+	ours := appendPlaceholders(room[:0], auth)
+	for _, value := range s.place {
+		if err := b.refuseIn(auth, ours, value); err != nil {
 			return err
 		}
 	}
