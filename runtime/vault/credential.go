@@ -214,7 +214,7 @@ func (v *Vault) read(ctx context.Context, at place) (*opened, error) {
 	}
 	if row.Reference != "" {
 		o.seal = string(row.Ciphertext)
-		o.reference, err = parseReference(row.Reference)
+		o.reference, err = parseReference(&row)
 		return o, err
 	}
 	o.credential.Value = runtime.NewSecret(string(plain))
@@ -275,13 +275,18 @@ func (t *tenant) open(row *Sealed) ([]byte, error) {
 	what := fmt.Sprintf("the stored credential %q", row.Name)
 	key := t.of(row.KeyVersion)
 	if key == nil {
-		return nil, tampered(what)
+		return nil, tampered(what, storeAgain(row))
 	}
 	plain, err := key.secrets.Open(row.Ciphertext, secretFields(row))
 	if err != nil || (len(plain) == 0) != (row.Reference != "") || len(row.Authorities) == 0 {
-		return nil, tampered(what)
+		return nil, tampered(what, storeAgain(row))
 	}
 	return plain, nil
+}
+
+// storeAgain is the command that puts a good row in the place of a damaged one.
+func storeAgain(row *Sealed) string {
+	return runtime.Command(row.Tenant, "vault set "+runtime.Quote(row.Name))
 }
 
 // Flush writes the last uses since the previous Flush, one batch per tenant.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -248,5 +250,38 @@ func TestATenantThatWasRemovedGetsNoKey(t *testing.T) {
 	_, err = v.Set(t.Context(), "gone", "n", runtime.NewSecret("x"), []string{host})
 	if runtime.CodeOf(err) != runtime.CodeForbidden || len(r.store.keys["gone"]) > 0 {
 		t.Errorf("%v, %d keys", err, len(r.store.keys["gone"]))
+	}
+}
+
+// Of a row that was edited it is said which one, and by what command a good one comes in its place.
+func TestWhatWasEditedIsNamedWithItsFix(t *testing.T) {
+	r := newRig(t)
+	r.set(t, "acme", "gh.token", canary)
+	r.store.edit("acme", "gh.token", func(row *vault.Sealed) { row.Version = 7 })
+	_, err := r.Credential(t.Context(), "acme", bearer("gh.token"))
+	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonTampered)
+	if e := runtime.AsError(err); !strings.Contains(e.Msg, `"gh.token"`) || !strings.HasPrefix(e.Hint, "kimbap --tenant acme vault set gh.token;") {
+		t.Errorf("it says: %s; %s", e.Msg, e.Hint)
+	}
+}
+
+// A version that somebody has made the last there can be is not counted on from.
+func TestADamagedVersionIsNotCountedOn(t *testing.T) {
+	for _, version := range []int{math.MaxInt, math.MinInt, -1} {
+		r := newRig(t)
+		r.set(t, tenant, "gh.token", canary)
+		e := exportOf(t, "gh.token")
+		edit(r, func(row *vault.Sealed) { row.Version = version })
+		_, err := r.Set(t.Context(), tenant, "gh.token", runtime.NewSecret("new-value"), []string{host})
+		wants(t, err, runtime.CodeVaultLocked, runtime.ReasonTampered)
+		if hint := runtime.AsError(err).Hint; !strings.HasPrefix(hint, "kimbap vault remove gh.token,") {
+			t.Errorf("the fix: %s", hint)
+		}
+		_, err = r.Import(t.Context(), tenant, e, vault.ImportOptions{Force: true})
+		wants(t, err, runtime.CodeVaultLocked, runtime.ReasonTampered)
+		if _, err := r.Remove(t.Context(), tenant, "gh.token"); err != nil {
+			t.Fatal(err)
+		}
+		r.set(t, tenant, "gh.token", "new-value")
 	}
 }

@@ -125,7 +125,7 @@ func (t *tenant) export(row Sealed) (exported, error) {
 		one.Expires = &row.Expires
 	}
 	if row.Reference != "" {
-		one.Reference, err = parseReference(row.Reference)
+		one.Reference, err = parseReference(&row)
 	}
 	return one, err
 }
@@ -300,7 +300,10 @@ func (v *Vault) plan(ctx context.Context, of runtime.Tenant, e *Export) (changes
 		if err != nil {
 			return nil, nil, err
 		}
-		row := Sealed{Tenant: of, Name: one.Name, Version: stored.Version + 1, Authorities: one.Authorities}
+		row := Sealed{Tenant: of, Name: one.Name, Authorities: one.Authorities}
+		if row.Version, err = versionBehind(&stored, of, one.Name); err != nil {
+			return nil, nil, err
+		}
 		if one.Expires != nil {
 			row.Expires = *one.Expires
 		}

@@ -179,3 +179,27 @@ func TestAnExportThatSomebodyWroteIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// A value that an earlier kimbap stored with blanks around it comes back out of a backup as it was.
+func TestAnImportTakesWhatWasStoredWithBlanks(t *testing.T) {
+	r, other := newRig(t), newRig(t)
+	r.set(t, tenant, "n", "key")
+	if err := r.Replace(t.Context(), tenant, "n", runtime.NewSecret("key"), runtime.NewSecret(" key ")); err != nil {
+		t.Fatal(err)
+	}
+	to, from := boxes(t)
+	data, _, err := r.Export(t.Context(), tenant, nil, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := other.OpenExport(data, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Import(t.Context(), tenant, e, vault.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.value(t, tenant, "n"); got != " key " {
+		t.Errorf("it came back as %q", got)
+	}
+}

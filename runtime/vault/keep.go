@@ -45,7 +45,7 @@ func (v *Vault) Set(ctx context.Context, tenant runtime.Tenant, name string, val
 // SetUntil is [Vault.Set] for a value that is not used from expires on; the
 // zero time means never.
 func (v *Vault) SetUntil(ctx context.Context, tenant runtime.Tenant, name string, value runtime.Secret, authorities []string, expires time.Time) (int, error) {
-	if err := refuseValue(name, value); err != nil {
+	if err := refuseGiven(name, value); err != nil {
 		return 0, err
 	}
 	return v.put(ctx, Sealed{Tenant: tenant, Name: name, Authorities: authorities, Expires: expires}, value)
@@ -73,8 +73,10 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 		if !value.Empty() {
 			v.opens(value)
 		}
-		next := row
-		next.Version = stored.Version + 1
+		next, err := row, error(nil)
+		if next.Version, err = versionBehind(&stored, row.Tenant, row.Name); err != nil {
+			return row, err
+		}
 		plain := []byte(value.Reveal())
 		defer clear(plain)
 		return next, v.seal(t, &next, plain)
@@ -109,6 +111,15 @@ func (v *Vault) next(ctx context.Context, of runtime.Tenant, name string, change
 	return 0, contended(fmt.Sprintf("credential %q", name))
 }
 
+// versionBehind is the version after the one that is stored, of which the seal has not been looked
+// at: to store anew is the way out of a damaged row.
+func versionBehind(stored *Sealed, of runtime.Tenant, name string) (int, error) {
+	if next := stored.Version + 1; next > 0 {
+		return next, nil
+	}
+	return 0, tampered(fmt.Sprintf("the version of the stored credential %q", name), runtime.Command(of, "vault remove "+runtime.Quote(name))+", and store it again")
+}
+
 // seal fills in what a row has of its own: order, time, fingerprints, key and
 // ciphertext.
 func (v *Vault) seal(t *tenant, row *Sealed, plain []byte) (err error) {
@@ -130,7 +141,7 @@ func (v *Vault) seal(t *tenant, row *Sealed, plain []byte) (err error) {
 // Rotate replaces the value of a stored secret; it goes where the old one went.
 // The end of the old value is not that of the new one.
 func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, value runtime.Secret, expires time.Time) (int, error) {
-	if err := refuseValue(name, value); err != nil {
+	if err := refuseGiven(name, value); err != nil {
 		return 0, err
 	}
 	return v.rotate(ctx, of, name, value, func(row *Sealed, old runtime.Secret) error {
@@ -230,7 +241,7 @@ func (v *Vault) List(ctx context.Context, tenant runtime.Tenant) ([]Entry, error
 			Created: r.Created, LastUsed: r.LastUsed, Expires: r.Expires,
 		}
 		if r.Reference != "" {
-			if list[i].Reference, err = parseReference(r.Reference); err != nil {
+			if list[i].Reference, err = parseReference(&r); err != nil {
 				return nil, err
 			}
 		}
@@ -256,6 +267,16 @@ func invalid(hint, format string, a ...any) error {
 	return &runtime.Error{Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential, Msg: fmt.Sprintf(format, a...), Hint: hint}
 }
 
+// refuseGiven is refuseValue for what somebody gives anew. Blanks around a key are none of it, and
+// HTTP strips them from a field, so that what an upstream answers is another text than is stored.
+func refuseGiven(name string, value runtime.Secret) error {
+	text := value.Reveal()
+	if bare := strings.Trim(text, " \t"); bare != text {
+		return invalid("give the key alone", "the value of %.140q begins or ends with a blank", name)
+	}
+	return refuseValue(name, value)
+}
+
 // refuseValue says what is wrong with a value that is to be stored.
 func refuseValue(name string, value runtime.Secret) error {
 	switch {
@@ -272,7 +293,7 @@ func refuseValue(name string, value runtime.Secret) error {
 // carried reports whether a value is text that somebody may have meant: a key file of
 // several lines is, for a program's environment, an escape of a terminal is not.
 func carried(value runtime.Secret) bool {
-	return !strings.ContainsFunc(value.Reveal(), func(c rune) bool { return c < ' ' && !strings.ContainsRune("\t\r\n", c) || c == 0x7f })
+	return !strings.ContainsFunc(value.Reveal(), func(c rune) bool { return unicode.IsControl(c) && !strings.ContainsRune("\t\r\n", c) })
 }
 
 // refuse says what is wrong with a secret that is to be stored.

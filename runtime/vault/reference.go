@@ -64,11 +64,11 @@ func (r Reference) encode() string {
 	return string(text)
 }
 
-// parseReference reads what encode wrote; the seal has proved that it did.
-func parseReference(text string) (*Reference, error) {
+// parseReference reads what encode wrote; the seal has proved that it did, where it was opened.
+func parseReference(row *Sealed) (*Reference, error) {
 	r := &Reference{}
-	if err := json.Unmarshal([]byte(text), r); err != nil || r.check() != "" {
-		return nil, tampered("where a stored credential is fetched")
+	if err := json.Unmarshal([]byte(row.Reference), r); err != nil || r.check() != "" {
+		return nil, tampered(fmt.Sprintf("the command of the stored credential %q", row.Name), storeAgain(row))
 	}
 	return r, nil
 }

@@ -121,7 +121,7 @@ func (v *Vault) unwrapped(ctx context.Context, k *keys, what string) error {
 	} else if stale {
 		return wrongKey()
 	}
-	return tampered(what)
+	return tampered(what, "put a copy of kimbap.db from before in its place")
 }
 
 // newTenantKey stores a random key and returns the one that is stored: of two

@@ -243,11 +243,11 @@ func wrongKey() error {
 	}
 }
 
-// tampered is the error of a stored row that does not open.
-func tampered(what string) error {
+// tampered is the error of a stored row that does not open; fix is a command that helps.
+func tampered(what, fix string) error {
 	return &runtime.Error{
 		Code: runtime.CodeVaultLocked, Reason: runtime.ReasonTampered, Stage: runtime.StageCredential,
 		Msg:  what + " was changed outside kimbap, so it is not used",
-		Hint: "store the credential again with: kimbap vault set NAME; and find out who can write the database", Err: ErrTampered,
+		Hint: fix + "; and find out who can write the database", Err: ErrTampered,
 	}
 }

@@ -115,6 +115,14 @@ func TestASecretWithoutHostsValueOrNameIsNotStored(t *testing.T) {
 		"too large": func() (int, error) {
 			return r.Set(t.Context(), tenant, "n", runtime.NewSecret(strings.Repeat("x", 1<<16+1)), []string{host})
 		},
+		"a blank before": func() (int, error) { return r.Set(t.Context(), tenant, "n", runtime.NewSecret(" key"), []string{host}) },
+		"a blank behind": func() (int, error) {
+			return r.Set(t.Context(), tenant, "n", runtime.NewSecret("key\t"), []string{host})
+		},
+		"blanks alone": func() (int, error) { return r.Set(t.Context(), tenant, "n", runtime.NewSecret("  "), []string{host}) },
+		"a control of Latin-1": func() (int, error) {
+			return r.Set(t.Context(), tenant, "n", runtime.NewSecret("key\u0085next"), []string{host})
+		},
 		"expired": func() (int, error) { return r.SetUntil(t.Context(), tenant, "n", some, []string{host}, r.clock.Now()) },
 	} {
 		version, err := set()

@@ -76,7 +76,7 @@ func (c Commands) Fetch(ctx context.Context, r vault.Reference) (runtime.Secret,
 	if err != nil {
 		return runtime.Secret{}, fmt.Errorf("%s: %w", r.Command[0], err)
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(out), "\n"), "\r")
+	text := strings.Trim(strings.TrimSuffix(strings.TrimSuffix(string(out), "\n"), "\r"), " \t") // a field would lose the blanks too
 	switch {
 	case text == "":
 		return runtime.Secret{}, fmt.Errorf("%s: it printed nothing", r.Command[0])

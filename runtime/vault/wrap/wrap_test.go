@@ -81,6 +81,10 @@ func program(how string, args []string) int {
 		}
 	case "value":
 		fmt.Println("the-fetched-value")
+	case "blanks":
+		fmt.Print(" \tthe-fetched-value  \r\n")
+	case "blanks alone":
+		fmt.Println("  ")
 	case "lines":
 		fmt.Println("hunter2-a\nhunter2-b")
 	}
@@ -290,10 +294,12 @@ func TestFetch(t *testing.T) {
 		env[0] = "WRAP_TEST_PROGRAM=" + how
 		return wrap.Commands{Env: env, Timeout: timeout}.Fetch(t.Context(), vault.Reference{Command: []string{os.Args[0]}, Env: []string{"WRAP_TEST_PROGRAM"}})
 	}
-	if v, err := fetch("value", time.Minute); err != nil || v.Reveal() != "the-fetched-value" {
-		t.Errorf("fetched %q, %v", v.Reveal(), err)
+	for _, how := range []string{"value", "blanks"} {
+		if v, err := fetch(how, time.Minute); err != nil || v.Reveal() != "the-fetched-value" {
+			t.Errorf("%s: fetched %q, %v", how, v.Reveal(), err)
+		}
 	}
-	for _, how := range []string{"lines", "silent", "fails", "endless"} {
+	for _, how := range []string{"lines", "silent", "blanks alone", "fails", "endless"} {
 		if v, err := fetch(how, time.Minute); err == nil || !v.Empty() || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %q, %v", how, v.Reveal(), err)
 		}

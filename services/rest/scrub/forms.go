@@ -65,6 +65,26 @@ func forms(secret, basic string) [][]byte {
 	return out
 }
 
+// bare is a secret without the blanks around it: HTTP strips them from a field's value (RFC 9110
+// section 5.5), so that an upstream has, and may answer, the rest alone. In what keeps them, such as
+// a query, the rest is found too. Where that would be too short to look for, they stay.
+func bare(secret string) string {
+	if rest := strings.Trim(secret, " \t"); len(rest) >= Shortest {
+		return rest
+	}
+	return secret
+}
+
+// asLatin1 is a value as many servers read a field's bytes beyond ASCII: each as one character (RFC
+// 9110 section 5.5 leaves them undefined, and HTTP/1.1 once said ISO-8859-1).
+func asLatin1(value string) string {
+	var b strings.Builder
+	for i := range len(value) {
+		b.WriteRune(rune(value[i]))
+	}
+	return b.String()
+}
+
 // namings returns what of a secret's forms may stand in a field name, in lower case, the secret
 // itself first: a name has no case, so that base64 is nothing that could be read there.
 func namings(secret string) [][]byte {

@@ -48,16 +48,26 @@ func New(secret, basic, user string, also ...string) *Matcher {
 	if len(secret) < Shortest {
 		return nil
 	}
-	m := &Matcher{patterns: forms(secret, basic), names: namings(secret)}
+	secret = bare(secret)
+	m := &Matcher{names: namings(secret)}
+	m.lookFor(secret, basic)
 	for _, other := range append([]string{user}, also[:min(len(also), mostAlso)]...) {
 		if len(other) >= ShortestForm {
-			m.patterns = append(m.patterns, forms(other, "")...)
+			m.lookFor(other, "")
 		}
 	}
 	slices.SortStableFunc(m.patterns, func(a, b []byte) int { return len(b) - len(a) })
 	m.min, m.max = len(m.patterns[len(m.patterns)-1]), len(m.patterns[0])
 	m.index()
 	return m
+}
+
+// lookFor adds the forms of a value, as it is and as whoever reads a header field in Latin-1 has it.
+func (m *Matcher) lookFor(value, basic string) {
+	m.patterns = append(m.patterns, forms(value, basic)...)
+	if read := asLatin1(value); read != value {
+		m.patterns = append(m.patterns, forms(read, "")...)
+	}
 }
 
 // index fills in what Next looks up.
