@@ -39,8 +39,8 @@ func (f *signInFlags) given() bool {
 
 // key is the key of a service: what is typed, piped or in a file, or the grant of a sign-in.
 func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, file string, f *signInFlags) (secret runtime.Secret, signedIn bool, err error) {
-	if s != nil && !s.Machine && !f.token && file != "" && f.given() {
-		return runtime.Secret{}, false, usage("kimbap link "+runtime.Quote(name)+" --file "+runtime.Quote(file), "--file is a grant or a token that you have, and the other flags are for a sign-in: give one of them")
+	if err := f.contradict(s, name, file); err != nil {
+		return runtime.Secret{}, false, err
 	}
 	inHand := f.client == "" && f.id == "" && (file != "" || !c.inTTY && !f.given())
 	if s == nil || f.token || inHand && !s.Machine {
@@ -58,6 +58,24 @@ func (c *cli) key(ctx context.Context, a *app.App, s *app.SignInOffer, name, fil
 	}
 	secret, err = a.SignIns().SignIn(ctx, s, app.SignInOptions{Client: who, Scopes: f.scopes, Device: f.device || !s.Browser && !s.Machine, Port: f.port, Show: c.sayWhere, Less: c.sayLess})
 	return secret, err == nil, err
+}
+
+// contradict refuses flags of which one would go unheard.
+func (f *signInFlags) contradict(s *app.SignInOffer, name, file string) error {
+	link := "kimbap link " + runtime.Quote(name)
+	switch {
+	case s == nil: // its key is given, which keyInHand says
+		return nil
+	case f.token && f.given():
+		return usage(link+" --token", "--token is for an access token that you have, and the other flags are for a sign-in: give one of them")
+	case f.token || file == "":
+		return nil
+	case !s.Machine && f.given():
+		return usage(link+" --file "+runtime.Quote(file), "--file is a grant or a token that you have, and the other flags are for a sign-in: give one of them")
+	case s.Machine && (f.client != "" || f.id != ""):
+		return usage(link+" --file "+runtime.Quote(file), "--file is the client of %s, as is what --client or --client-id says: give one of them", name)
+	}
+	return nil
 }
 
 // keyInHand is a key that somebody has: no sign-in is needed for it.
@@ -122,9 +140,9 @@ func parseOAuthFile(data []byte) (oauthFile, bool) {
 func (c *cli) oauthClient(ctx context.Context, s *app.SignInOffer, f *signInFlags) (app.OAuthClient, error) {
 	switch {
 	case f.client != "":
-		data, err := system.ReadUpTo(f.client, maxSecret+1)
+		data, err := c.readAll(ctx, f.client, "OAuth client")
 		if err != nil {
-			return app.OAuthClient{}, unreadAs("the file of the OAuth client", "check the path", err)
+			return app.OAuthClient{}, err
 		}
 		file, ok := parseOAuthFile(data)
 		if !ok {
@@ -204,7 +222,11 @@ func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignInOffer, 
 	case text == "" && file == "": // nobody has piped anything in
 		return runtime.Secret{}, usage("kimbap link "+s.Service+" --client FILE", "nothing came on stdin, and %s signs in at a terminal, or by the client of a file", s.Service)
 	case !strings.HasPrefix(text, "{"):
-		return secretFrom(data)
+		token, err := secretFrom(data)
+		if err != nil {
+			return runtime.Secret{}, err
+		}
+		return c.keyOf(token, false)
 	}
 	f, ok := parseOAuthFile(data)
 	if !ok || f.RefreshToken == "" {
@@ -213,14 +235,16 @@ func (c *cli) grantOrToken(ctx context.Context, a *app.App, s *app.SignInOffer, 
 	return a.SignIns().Renew(ctx, s, app.OAuthClient{ID: f.ClientID, Secret: runtime.NewSecret(f.ClientSecret)}, runtime.NewSecret(f.RefreshToken))
 }
 
-// readAll reads a file, or stdin, up to what a secret may be long.
+// readAll reads a file, or stdin, up to what a secret may be long, and drops a byte order mark. A
+// file may be a pipe that gives nothing yet: Ctrl-C ends the waiting for either.
 func (c *cli) readAll(ctx context.Context, file, what string) ([]byte, error) {
-	if file != "" && file != "-" {
-		data, err := system.ReadUpTo(file, maxSecret+1)
-		if err != nil {
-			return nil, unreadAs("the file with the "+what, "check the path", err)
-		}
-		return data, nil
+	if file == "" || file == "-" {
+		data, err := awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, mostKey)) })
+		return unmarked(data), err
 	}
-	return awaited(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.in, maxSecret+1)) })
+	data, err := awaited(ctx, func() ([]byte, error) { return system.ReadUpTo(file, mostKey) })
+	if err != nil && ctx.Err() == nil {
+		err = unreadAs("the file with the "+what, "check the path", err)
+	}
+	return unmarked(data), err
 }

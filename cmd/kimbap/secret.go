@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -35,29 +36,45 @@ func (c *cli) readSecret(ctx context.Context, file, what string) (runtime.Secret
 // asks reports whether what is not in a file is asked for at the terminal.
 func (c *cli) asks(file string) bool { return c.inTTY && (file == "" || file == "-") }
 
-// readKey is readSecret of what is to be stored and kept out of answers. It says so where the
-// value is too short for that.
+// readKey is readSecret of what is to be stored and kept out of answers, without the blanks around
+// it. It says so where answers may show some of the value all the same.
 func (c *cli) readKey(ctx context.Context, file, what string) (runtime.Secret, error) {
 	secret, err := c.readSecret(ctx, file, what)
-	if err == nil && secret.Empty() && c.asks(file) {
-		err = usage("type it, then Enter", "nothing was typed, so nothing was stored")
+	if err != nil {
+		return runtime.Secret{}, err
 	}
-	if short := app.Unmasked(secret); err == nil && short != "" {
-		c.say("warning: %s", short)
-	}
-	return secret, err
+	return c.keyOf(secret, c.asks(file))
 }
 
-// byteOrderMark is what some editors begin a file of UTF-8 with.
+// keyOf is a key without the blanks around it, which a header field would lose on its way.
+func (c *cli) keyOf(secret runtime.Secret, typed bool) (runtime.Secret, error) {
+	secret = runtime.NewSecret(strings.Trim(secret.Reveal(), " \t"))
+	if secret.Empty() && typed {
+		return secret, usage("type it, then Enter", "nothing was typed, so nothing was stored")
+	}
+	if shown := app.Unmasked(secret); shown != "" {
+		c.say("warning: %s", shown)
+	}
+	return secret, nil
+}
+
+// byteOrderMark is what some editors, and PowerShell, begin a file of UTF-8 with.
 const byteOrderMark = "\ufeff"
+
+// mostKey is how much is read of a secret: enough to see that it is too long.
+const mostKey = int64(len(byteOrderMark) + maxSecret + 1)
+
+// unmarked is what was read without its byte order mark.
+func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte(byteOrderMark)) }
 
 // secretFrom drops a byte order mark and one line end, and refuses what is no single-line
 // value.
 func secretFrom(data []byte) (runtime.Secret, error) {
+	data = unmarked(data)
 	if len(data) > maxSecret {
 		return runtime.Secret{}, usage("give the key alone", "the secret is over 64 KiB")
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(data), byteOrderMark), "\n"), "\r")
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	switch {
 	case strings.Contains(text, "\x00"):
 		return runtime.Secret{}, usage("save it as UTF-8, or pipe the key in", "the secret is not plain text: it may be in UTF-16")

@@ -56,6 +56,9 @@ func (a *App) Link(ctx context.Context, name string, secret runtime.Secret, chec
 	if secret.Empty() {
 		return Linked{}, noSecret()
 	}
+	if err := a.refuseNoToken(service.Auth.Ref, secret); err != nil { // before it is tried at the API
+		return Linked{}, err
+	}
 	siblings, err := a.installer().Siblings(ctx, service.Auth.Ref)
 	installed = append(installed, siblings...)
 	if err != nil {
@@ -132,9 +135,28 @@ func (a *App) seal(ctx context.Context, name string, secret runtime.Secret, host
 	if secret.Empty() {
 		return 0, noSecret()
 	}
+	if err := a.refuseNoToken(name, secret); err != nil {
+		return 0, err
+	}
 	return a.keeping(ctx, "vault.set", name, hosts, func() (int, error) {
 		return a.vault.SetUntil(ctx, a.tenant, name, secret, hosts, expires)
 	})
+}
+
+// refuseNoToken refuses what is neither a grant nor an access token under a name that a service
+// signs in for: a grant of another form would go to its API, with what only the provider may see.
+func (a *App) refuseNoToken(name string, secret runtime.Secret) error {
+	for _, s := range a.Services().Services() {
+		if s.Auth.OAuth == nil || s.Auth.Ref != name || connector.IsGrant(secret) || connector.IsToken(secret) {
+			continue
+		}
+		return &runtime.Error{
+			Code: runtime.CodeInvalidInput, Stage: runtime.StageCredential,
+			Msg:  fmt.Sprintf("the value is no access token (RFC 6750), and %s would send it to its API", s.Name),
+			Hint: "a grant from elsewhere, in JSON: " + runtime.Command(a.tenant, "link "+runtime.Quote(s.Name)+" --file FILE"),
+		}
+	}
+	return nil
 }
 
 // keeping does something to a secret, of which another version comes, between two records

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/roster"
@@ -71,16 +72,20 @@ type SecretOptions struct {
 	Expires time.Time // zero: never
 }
 
-// Unmasked says what of a value answers are not searched for, since it is too short, "" where
-// all of it is.
+// Unmasked says what of a value answers may show, since it is too short to be looked for or servers
+// differ in how they read it, "" where nothing is.
 func Unmasked(value runtime.Secret) string {
 	switch n := len(value.Reveal()); {
-	case n == 0 || n >= scrub.ShortestForm:
+	case n == 0:
 		return ""
 	case n < scrub.Shortest:
 		return "so short a value is not masked where an answer has it: an honest one may have it by chance"
+	case n < scrub.ShortestForm:
+		return "so short a value is masked as it is, and not in encodings of under eight characters, as its base64 may be"
+	case strings.ContainsFunc(value.Reveal(), func(c rune) bool { return c >= utf8.RuneSelf }):
+		return "the value has characters beyond ASCII: servers differ in how they read those in a header field, so it may be wrong there, and is masked in answers only as UTF-8 or Latin-1 has it"
 	}
-	return "so short a value is masked as it is, and not in encodings of under eight characters, as its base64 may be"
+	return ""
 }
 
 // askHosts is how the hosts of a credential are said over the REST API.
@@ -160,6 +165,9 @@ func (a *App) SetReference(ctx context.Context, name string, r vault.Reference, 
 
 // RotateSecret replaces the value of a stored secret.
 func (a *App) RotateSecret(ctx context.Context, name string, secret runtime.Secret, expires time.Time) (int, error) {
+	if err := a.refuseNoToken(name, secret); err != nil {
+		return 0, err
+	}
 	return a.keeping(ctx, "vault.rotate", name, nil, func() (int, error) {
 		return a.vault.Rotate(ctx, a.tenant, name, secret, expires)
 	})

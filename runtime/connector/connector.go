@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync"
@@ -111,15 +112,34 @@ func (c *Connector) Credential(ctx context.Context, tenant runtime.Tenant, auth 
 	return cred, nil
 }
 
-// read is what is stored. A grant is no user name.
+// read is what is stored. A grant is no user name, and where one belongs nothing else but a token
+// goes to an API.
 func (c *Connector) read(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
 	cred, err := c.o.Vault.Credential(ctx, tenant, auth)
-	if err != nil || !cred.Found() || !IsGrant(cred.Username) {
+	if err != nil || !cred.Found() {
 		return cred, err
+	}
+	if err := refuseNoToken(tenant, auth, cred); err != nil {
+		return runtime.Credential{}, err
+	}
+	if !IsGrant(cred.Username) {
+		return cred, nil
 	}
 	return runtime.Credential{}, &runtime.Error{
 		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential, Msg: "a user name is stored as an OAuth grant",
 		Hint: runtime.Command(tenant, "vault set "+auth.UsernameRef),
+	}
+}
+
+// refuseNoToken is the error of a value that is stored where a grant belongs, and is no token either.
+func refuseNoToken(tenant runtime.Tenant, auth *runtime.Auth, cred runtime.Credential) error {
+	if auth.Type != runtime.AuthOAuth2 || IsGrant(cred.Value) || IsToken(cred.Value) {
+		return nil
+	}
+	return &runtime.Error{
+		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("what is stored as %q is neither a grant nor an access token (RFC 6750), so it is not sent", cred.Name),
+		Hint: "the owner of this kimbap stores it anew: kimbap link SERVICE",
 	}
 }
 
@@ -181,8 +201,14 @@ var _ runtime.Vault = Still{}
 // Credential implements [runtime.Vault].
 func (s Still) Credential(ctx context.Context, tenant runtime.Tenant, auth *runtime.Auth) (runtime.Credential, error) {
 	cred, err := s.Vault.Credential(ctx, tenant, auth)
-	if err != nil || !IsGrant(cred.Value) {
+	if err != nil || !cred.Found() {
 		return cred, err
+	}
+	if err := refuseNoToken(tenant, auth, cred); err != nil {
+		return runtime.Credential{}, err
+	}
+	if !IsGrant(cred.Value) {
+		return cred, nil
 	}
 	g, err := open(cred.Value)
 	if err != nil || g.AccessToken == "" {

@@ -197,3 +197,15 @@ func (g *Grant) beside(now time.Time, authorities []string) (out []runtime.Secre
 	}
 	return out
 }
+
+// parts are the names that the secrets of a grant have in JSON and in forms (RFC 6749).
+var parts = []string{"client_secret", "refresh_token"}
+
+// IsToken reports whether a value that is no grant can be an access token. A grant in a form that
+// is not known, or a client's file, is none: it would show an API what only the provider may see.
+// Tokens are of RFC 6750 section 2.1, and of what providers put into them besides.
+func IsToken(value runtime.Secret) bool {
+	text := strings.Trim(value.Reveal(), " \t") // what HTTP strips from a value that was stored so once
+	return bearer(text) && !strings.ContainsAny(text, "{}[]&") &&
+		!slices.ContainsFunc(parts, func(name string) bool { return strings.Contains(text, name) })
+}
