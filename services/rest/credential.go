@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/kimbap-run/kimbap/runtime"
 )
 
@@ -145,6 +147,9 @@ func (b *Backend) place(call *runtime.Call, auth *runtime.Auth, m *message, resu
 		}
 		basic = base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))
 	}
+	if err := unfit(call, auth, secret); err != nil {
+		return err
+	}
 	if err := m.write(call.Action, secret, basic, call.Request.Raw == nil); err != nil {
 		return err
 	}
@@ -180,6 +185,23 @@ func (m *message) write(action *runtime.Action, secret, basic string, built bool
 		return &runtime.Error{Code: runtime.CodeInternal, Msg: fmt.Sprintf("unknown auth type %q", auth.Type)}
 	}
 	return nil
+}
+
+// unfit is the error of a stored value that no header field can hold, as of a key file of several
+// lines. It is the owner's to mend, and not the caller's.
+func unfit(call *runtime.Call, auth *runtime.Auth, secret string) error {
+	if auth.HeaderField() == "" || auth.Type == runtime.AuthBasic || httpguts.ValidHeaderFieldValue(secret) {
+		return nil
+	}
+	why := "a control character"
+	if strings.ContainsAny(secret, "\r\n") {
+		why = "more than one line"
+	}
+	return &runtime.Error{
+		Code: runtime.CodeNoCredential, Stage: runtime.StageCredential,
+		Msg:  fmt.Sprintf("the stored credential %q has %s, and goes into a header field", call.Credential.Name, why),
+		Hint: "the owner of this kimbap stores it anew: " + call.Command("link "+call.Action.Service),
+	}
 }
 
 func revealed(secrets []runtime.Secret) (out []string) {
