@@ -290,6 +290,22 @@ func TestAQuestionAtATerminalEndsWithCtrlC(t *testing.T) {
 	}
 }
 
+// Ctrl-\ ends a command at once, at a question too, and the terminal shows again what is typed.
+func TestATerminalShowsAgainAfterAQuit(t *testing.T) {
+	w := newWorld(t)
+	h := w.newHome(t)
+	h.kimbap(t, "", "init")
+	m := newConsole(t, h.env, h.user)
+	m.send("kimbap link openai; echo code=$?; stty -a | grep -o \".echo \"; echo e\"\"nd\n")
+	m.until("$?")
+	m.until("key for openai: ")
+	m.hides()
+	m.send("sk-half\x1c")
+	if said := m.until("end\r\n"); !strings.Contains(said, "\ncode=2") || !strings.Contains(said, " echo ") || strings.Contains(said, "sk-half") {
+		t.Errorf("%q", said[max(0, len(said)-200):])
+	}
+}
+
 // Who asks for the variables at a terminal has set none, and is told how; a shell that takes
 // them is told nothing.
 func TestVariablesOnATerminalAreNotTakenYet(t *testing.T) {
