@@ -54,7 +54,7 @@ The value comes from stdin, from --file, or from a prompt. With a command after
 and takes what it prints, one line, and keeps that in memory for --ttl. If the
 command fails, the request is refused. It gets none of kimbap's variables, and of
 the shell's only the usual ones and those that --env names.`,
-		Example: `  kimbap vault set github.token < token.txt
+		Example: `  kimbap vault set acme.key --host api.acme.example:443 < key.txt
   kimbap vault set acme.key --host api.acme.example:443 --file key.txt --expires 90d
   kimbap vault set acme.key --host api.acme.example:443 --ttl 10m -- op://Private/acme/key
   kimbap vault set acme.key --host api.acme.example:443 --env VAULT_ADDR -- vault kv get -field=key secret/acme

@@ -163,6 +163,12 @@ func TestSecretsAreWrittenAndNeverRead(t *testing.T) {
 	if got := c.ask(t, admin, "PUT", "/v1/vault/short", `{"value":"xyz","hosts":["api.notes.test:443"]}`); got.Status != 200 || !strings.Contains(got.Body, `"warning":"so short a value is not masked`) {
 		t.Errorf("what cannot be masked: %d %s", got.Status, got.Body)
 	}
+	if got := c.ask(t, admin, "PUT", "/v1/vault/short", `{"value":" sp-key-abcdefgh ","hosts":["api.notes.test:443"]}`); got.Status != 400 || !strings.Contains(got.Body, "begins or ends with a blank") {
+		t.Errorf("with blanks around it: %d %s", got.Status, got.Body)
+	}
+	if got := c.ask(t, admin, "PUT", "/v1/vault/latin", `{"value":"caf\u00e9-abcdefgh","hosts":["api.notes.test:443"]}`); got.Status != 200 || !strings.Contains(got.Body, `"warning":"the value has characters beyond ASCII`) {
+		t.Errorf("beyond ASCII: %d %s", got.Status, got.Body)
+	}
 	if got := c.ask(t, admin, "PUT", "/v1/vault/notes.token", `{"value":"`+value+`"}`); got.Status != 200 || strings.Contains(got.Body, value) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}

@@ -199,7 +199,7 @@ func (a *App) Unlink(ctx context.Context, name string) (Unlinked, error) {
 	if service.Auth.Ref == "" {
 		return out, needsNone(service)
 	}
-	if out.Removed, err = a.RemoveSecret(ctx, service.Auth.Ref); err != nil {
+	if out.Removed, err = a.removeStored(ctx, service.Auth.Ref); err != nil {
 		return out, err
 	}
 	elsewhere, err := a.linkedElsewhere(ctx, service.Auth.Ref)
@@ -269,6 +269,15 @@ func (a *App) linkedElsewhere(ctx context.Context, ref string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// removeStored is RemoveSecret where one is seen to be stored: of none there is nothing to record.
+func (a *App) removeStored(ctx context.Context, name string) (bool, error) {
+	stored, err := a.vault.List(ctx, a.tenant)
+	if err == nil && !slices.ContainsFunc(stored, func(e vault.Entry) bool { return e.Name == name }) {
+		return false, nil
+	}
+	return a.RemoveSecret(ctx, name)
 }
 
 // RemoveSecret removes a stored credential; false when there was none.

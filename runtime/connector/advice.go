@@ -94,6 +94,10 @@ func (s *SignIn) notSignedIn(cause error) error {
 		advice = "check the client's id and secret, and auth.oauth2.client_auth of the service file, basic or post, which is how they are shown; then start again"
 	case slices.Contains([]string{"invalid_scope", "invalid_target"}, refused.code):
 		advice = agreement(refused.code)
+	case refused.status == http.StatusTooManyRequests && refused.after > 0:
+		advice = "the provider is asked too often: start again in " + runtime.Span(refused.after)
+	case refused.status == http.StatusTooManyRequests:
+		advice = "the provider is asked too often: start again later"
 	case refused.passes():
 		advice = "the provider failed: start again later"
 	}

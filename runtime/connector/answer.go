@@ -20,16 +20,12 @@ var wholeNumbers = []string{"expires_in", "interval"}
 // with whole numbers of seconds, though some write 3599.97, "3600" or "". An answer that cannot be
 // read is a grant that is lost: the refresh token for it was used.
 type plain struct {
-	next http.RoundTripper // nil: the usual one
+	next http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t plain) RoundTrip(r *http.Request) (*http.Response, error) {
-	next := t.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	answer, err := next.RoundTrip(r)
+	answer, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
@@ -95,18 +91,14 @@ func wholeSeconds(value json.RawMessage) (int64, bool) {
 
 // naming adds the resource that a token is for to the question for it (RFC 8707 section 2.2).
 type naming struct {
-	next     http.RoundTripper // nil: the usual one
-	resource string            // "": none
+	next     http.RoundTripper
+	resource string // "": none
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
-	next := n.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
 	if n.resource == "" || r.Body == nil {
-		return next.RoundTrip(r)
+		return n.next.RoundTrip(r)
 	}
 	form, err := io.ReadAll(r.Body)
 	_ = r.Body.Close()
@@ -118,5 +110,5 @@ func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(form)), nil } // for a kept connection that has ended
 	r.Body, _ = r.GetBody()
 	r.ContentLength = int64(len(form))
-	return next.RoundTrip(r)
+	return n.next.RoundTrip(r)
 }

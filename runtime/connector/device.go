@@ -78,20 +78,16 @@ func (f frank) RoundTrip(r *http.Request) (*http.Response, error) {
 // leaving ends requests with a context that the library does not pass on, as it asks for a
 // device's code.
 type leaving struct {
-	next http.RoundTripper // nil: the usual one
-	ctx  context.Context   //nolint:containedctx // of the one question that it is made for
+	next http.RoundTripper
+	ctx  context.Context //nolint:containedctx // of the one question that it is made for
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (l leaving) RoundTrip(r *http.Request) (*http.Response, error) {
-	next := l.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
 	ctx, cancel := context.WithCancel(r.Context()) // which has the client's own time
 	stop := context.AfterFunc(l.ctx, cancel)
 	end := func() { stop(); cancel() }
-	answer, err := next.RoundTrip(r.WithContext(ctx))
+	answer, err := l.next.RoundTrip(r.WithContext(ctx))
 	if err != nil {
 		end()
 		return nil, err
@@ -102,19 +98,15 @@ func (l leaving) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // showing adds the client of a grant to requests.
 type showing struct {
-	next http.RoundTripper // nil: the usual one
+	next http.RoundTripper
 	g    *Grant
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (s showing) RoundTrip(r *http.Request) (*http.Response, error) {
-	next := s.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
 	r = r.Clone(r.Context())
 	r.SetBasicAuth(url.QueryEscape(s.g.ClientID), url.QueryEscape(s.g.ClientSecret)) // RFC 6749 section 2.3.1
-	return next.RoundTrip(r)
+	return s.next.RoundTrip(r)
 }
 
 // sameOrigin reports whether two addresses are of one scheme and host.

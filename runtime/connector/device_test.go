@@ -182,7 +182,7 @@ func TestADeviceSignInNamesTheEndpointThatFails(t *testing.T) {
 		at := r.oauth()
 		at.DeviceURL = cmp.Or(c.path, r.p.URL+"/token")
 		r.p.answer(http.StatusOK, c.body)
-		r.o.Client.Transport = nil
+		r.o.Client.Transport = http.DefaultTransport
 		if c.path == "silence" {
 			at.DeviceURL, r.o.Client.Transport = r.p.URL, mute{}
 		}
