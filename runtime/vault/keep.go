@@ -70,13 +70,15 @@ func (v *Vault) put(ctx context.Context, row Sealed, value runtime.Secret) (int,
 		return 0, err
 	}
 	return v.next(ctx, row.Tenant, row.Name, func(t *tenant, stored Sealed, _ bool) (Sealed, error) {
+		version, err := versionBehind(&stored, row.Tenant, row.Name)
+		if err != nil {
+			return row, err
+		}
 		if !value.Empty() {
 			v.opens(value)
 		}
-		next, err := row, error(nil)
-		if next.Version, err = versionBehind(&stored, row.Tenant, row.Name); err != nil {
-			return row, err
-		}
+		next := row
+		next.Version = version
 		plain := []byte(value.Reveal())
 		defer clear(plain)
 		return next, v.seal(t, &next, plain)
