@@ -68,6 +68,8 @@ func (f *signInFlags) contradict(s *app.SignInOffer, name, file string) error {
 		return nil
 	case f.token && f.given():
 		return usage(link+" --token", "--token is for an access token that you have, and the other flags are for a sign-in: give one of them")
+	case f.client != "" && f.id != "":
+		return usage(link+" --client "+runtime.Quote(f.client), "--client and --client-id both say which client: give one of them")
 	case f.token || file == "":
 		return nil
 	case !s.Machine && f.given():
