@@ -85,11 +85,11 @@ func New(o Options) (*Connector, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	client := *o.Client
-	if client.Transport == nil { // what is put around it asks it itself
+	if o.Client.Transport == nil { // what is put around it asks it itself
+		client := *o.Client
 		client.Transport = http.DefaultTransport
+		o.Client = &client
 	}
-	o.Client = &client
 	return &Connector{
 		o: o, failing: map[place]failure{}, unsaved: map[place]unsaved{}, spent: map[place]spent{},
 		closing: make(chan struct{}), nudge: make(chan struct{}, 1),
