@@ -19,6 +19,13 @@ func RawPort(authority string) bool {
 // Foreign reports whether the action is that of a host with no service.
 func (r Ref) Foreign() bool { return r == ActionPass || r == ActionTunnel }
 
+// Opaque reports whether the question is about a tunnel to a host with no service: HTTP over TLS
+// may go through it, and nobody sees with which methods, paths and header fields. What a raw
+// tunnel carries has none.
+func (q *Question) Opaque() bool {
+	return q.Action.Ref == ActionPass && q.Request.Target.Scheme == "tcp"
+}
+
 // ForeignAction is the action of a request to a host with no service: net.tunnel where
 // its connection may carry any protocol, by the port or after an upgrade.
 func ForeignAction(authority string, raw *Raw) Ref {

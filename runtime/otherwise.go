@@ -44,7 +44,10 @@ func Strictest(v Verdict, others []Reading, judge func(Reading) Verdict) Verdict
 		case asks:
 			v = o.about(r.Action.Ref, ", which needs a person's approval")
 		case o.Reported && !v.Reported:
-			v.Reported, v.Would, v.Rule = true, o.Would, o.Rule
+			v.Reported, v.Would, v.WouldRule = true, o.Would, o.WouldRule
+			if v.Effect == EffectAllow { // what asks stays what asks
+				v.Rule = o.Rule
+			}
 			fallthrough
 		default:
 			v.Limits = withLimits(v.Limits, o.Limits)

@@ -77,17 +77,18 @@ const (
 
 // Verdict is the answer of policy. The zero Verdict denies.
 type Verdict struct {
-	Effect   Effect
-	Rule     string // the rule's name, [RuleScope], or "default:low" and kin
-	Reason   string // the rule's own words, shown to the caller
-	Fix      string // of a denial: what is told to be done about it; "": how its owner finds out why
-	Reported bool   // mode: report let it through; Effect would have been Would
-	Would    Effect
-	Failed   bool // the rule's condition could not be judged, so it denies; Reason says why
-	NeedBody bool // the answer depends on the body: call [Request].Read and ask again; Effect is none
-	Terms    ApprovalTerms
-	Limits   []Limit // rate limits that an allowed request takes from
-	Digest   string  // digest of the policy in force
+	Effect    Effect
+	Rule      string // the rule's name, [RuleScope], or "default:low" and kin
+	Reason    string // the rule's own words, shown to the caller
+	Fix       string // of a denial: what is told to be done about it; "": how its owner finds out why
+	Reported  bool   // mode: report let it through; Effect would have been Would, by WouldRule
+	Would     Effect
+	WouldRule string
+	Failed    bool // the rule's condition could not be judged, so it denies; Reason says why
+	NeedBody  bool // the answer depends on the body: call [Request].Read and ask again; Effect is none
+	Terms     ApprovalTerms
+	Limits    []Limit // rate limits that an allowed request takes from
+	Digest    string  // digest of the policy in force
 }
 
 // ByDefault reports whether no rule matched.

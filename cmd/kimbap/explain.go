@@ -67,6 +67,9 @@ func argLines(args runtime.Args) (lines []string) {
 	return lines
 }
 
+// unseenInTunnel says what is judged of a request that goes through a tunnel.
+const unseenInTunnel = "its opening is judged, CONNECT; kimbap does not look into it, and sees no method, path, header field or body"
+
 func (c *cli) sayExplanation(x *app.Explanation) {
 	line := func(name, value string) {
 		if value != "" {
@@ -75,6 +78,9 @@ func (c *cli) sayExplanation(x *app.Explanation) {
 	}
 	line("request", x.Method+" "+x.URL)
 	line("host", x.Host)
+	if x.Tunnel {
+		line("tunnel", unseenInTunnel)
+	}
 	line("service", x.Service)
 	if x.Refused != "" {
 		line("refused", x.Refused)

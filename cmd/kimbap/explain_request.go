@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,6 +37,7 @@ type account struct {
 	Effect  string         `json:"effect"`
 	Rule    string         `json:"rule"`
 	Would   string         `json:"would"`
+	WouldBy string         `json:"would_rule"`
 
 	Credential string   `json:"credential"`
 	Version    int      `json:"credential_version"`
@@ -129,7 +131,7 @@ func (c *cli) sayAsked(r *account, line func(string, string, ...any)) {
 		line("verdict", "%s by %s", r.Effect, r.Rule)
 	}
 	if r.Would != "" {
-		line("", "mode: report; else %s", r.Would)
+		line("", "mode: report; else %s by %s", r.Would, cmp.Or(r.WouldBy, r.Rule))
 	}
 	if r.Credential != "" {
 		line("credential", "%s", r.Credential)

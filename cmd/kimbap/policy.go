@@ -63,10 +63,17 @@ installed here are given with --service.`,
 			if err != nil {
 				return c.problems(err, "")
 			}
+			opaque := d.Opaque()
+			for _, s := range opaque {
+				c.say("warning: %s", s.String())
+			}
 			if unused == nil {
 				unused = []app.Unused{}
 			}
-			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused}
+			if opaque == nil {
+				opaque = []app.Opaque{}
+			}
+			data := map[string]any{"path": d.Path, "rules": d.Rules(), "digest": d.Digest(), "unused": unused, "opaque": opaque}
 			return c.show(data, func() {
 				fmt.Fprintf(c.out, "%s: %s, digest %.12s\n", printable(d.Path), count(d.Rules(), "rule"), d.Digest())
 			})
@@ -268,7 +275,8 @@ func (c *cli) showJudged(j *app.Judged) error {
 	}
 	data := map[string]any{
 		"action": j.Action, "effect": v.Effect, "rule": v.Rule, "reason": v.Reason, "failed": v.Failed,
-		"needs_body": v.NeedBody, "refused": j.Refused, "steps": steps, "limits": limits, "would": v.Would,
+		"needs_body": v.NeedBody, "refused": j.Refused, "steps": steps, "limits": limits, "would": v.Would, "would_rule": v.WouldRule,
+		"tunnel": j.Tunnel,
 	}
 	if j.ReadAs != nil {
 		data["read_as"] = j.ReadAs
@@ -279,6 +287,9 @@ func (c *cli) showJudged(j *app.Judged) error {
 			return
 		}
 		fmt.Fprintf(c.out, "action   %s\n", printable(string(j.Action)))
+		if j.Tunnel {
+			fmt.Fprintf(c.out, "tunnel   %s\n", unseenInTunnel)
+		}
 		c.sayRules(app.ReadAs{Steps: j.Steps})
 		if as := j.ReadAs; as != nil {
 			fmt.Fprintf(c.out, "read as  %s, by some servers\n", printable(string(as.Action)))
@@ -296,7 +307,7 @@ func (c *cli) showJudged(j *app.Judged) error {
 			fmt.Fprintf(c.out, "reason   %s\n", printable(v.Reason))
 		}
 		if v.Reported {
-			fmt.Fprintf(c.out, "report   without mode: report it would be %s\n", v.Would)
+			fmt.Fprintf(c.out, "report   without mode: report it would be %s by %s\n", v.Would, printable(v.WouldRule))
 		}
 	})
 }

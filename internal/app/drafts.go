@@ -19,6 +19,7 @@ type (
 	Judged     = draft.Judged
 	Tested     = draft.Tested
 	Unused     = draft.Unused
+	Opaque     = draft.Opaque
 	Replay     = draft.Replay
 	Rejudged   = draft.Rejudged
 	Suggestion = draft.Suggestion
@@ -73,7 +74,9 @@ func (a *App) drafted(path string) (string, draft.Options, error) {
 		return "", draft.Options{}, errata.NotThere("there is no policy at "+path, &errata.Unreadable{File: path, Err: err})
 	}
 	set, err := a.draftServices()
-	return path, draft.Options{Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.rules().DenyUnmatched}, err
+	return path, draft.Options{
+		Services: set, Clock: a.o.Clock, Tenant: a.tenant, DenyUnmatched: a.rules().DenyUnmatched, InterceptAll: a.interceptsAll(),
+	}, err
 }
 
 func (a *App) draftServices() (*services.Set, error) {

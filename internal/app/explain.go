@@ -16,7 +16,7 @@ type ReadAs = draft.ReadAs
 
 // Explain follows method and URL through recognition, policy and credential.
 func (a *App) Explain(ctx context.Context, method, rawURL string) (*Explanation, error) {
-	e := explain.Explainer{Services: a.services, Policy: a.policy, Vault: a.vault, Locked: a.Locked, Clock: a.o.Clock, Who: a.asked}
+	e := explain.Explainer{Services: a.services, Policy: a.policy, Vault: a.vault, Locked: a.Locked, Clock: a.o.Clock, Who: a.asked, InterceptAll: a.interceptsAll()}
 	return e.Explain(ctx, method, rawURL)
 }
 

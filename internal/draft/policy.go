@@ -28,6 +28,7 @@ type Policy struct {
 	set    *services.Set
 	policy *policy.Policy
 	clock  func() time.Time
+	all    bool // tunnels to foreign hosts are looked into
 }
 
 // Options are what a draft is held against.
@@ -37,6 +38,9 @@ type Options struct {
 	Tenant   runtime.Tenant   // of cases that name none
 	// DenyUnmatched narrows the policy as proxy.unmatched: deny does.
 	DenyUnmatched bool
+	// InterceptAll says that tunnels to hosts without a service are looked into, as proxy.intercept:
+	// all has it.
+	InterceptAll bool
 }
 
 // Load reads a policy, a file or a folder.
@@ -48,7 +52,7 @@ func Load(path string, o Options) (*Policy, error) {
 	if o.DenyUnmatched {
 		p = p.DenyUnmatched()
 	}
-	return &Policy{Path: path, tenant: o.Tenant, set: o.Services, policy: p, clock: o.Clock}, nil
+	return &Policy{Path: path, tenant: o.Tenant, set: o.Services, policy: p, clock: o.Clock, all: o.InterceptAll}, nil
 }
 
 // Digest is the digest that the policy would have in force.
@@ -109,6 +113,7 @@ type Judged struct {
 	Steps   []policy.Step
 	ReadAs  *ReadAs // the reading of its path that decided, if not the first
 	Action  runtime.Ref
+	Tunnel  bool   // what was judged is the opening of a tunnel, of which nothing else is seen
 	Refused string // why no rule was looked at; "" when they were
 }
 
@@ -123,7 +128,7 @@ func (d *Policy) Judge(c *policy.Case) (*Judged, error) {
 	}
 	others, err := d.others(q)
 	verdict, as := Decide(d.policy, q, others)
-	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), ReadAs: as, Action: q.Action.Ref}, err
+	return &Judged{Verdict: verdict, Steps: d.policy.Explain(q), ReadAs: as, Action: q.Action.Ref, Tunnel: q.Request.Target.Scheme == Tunnel}, err
 }
 
 // others are the readings of a case or a record. Of one that names its action they are those of
@@ -198,6 +203,10 @@ func (d *Policy) resolve(c *policy.Case, req *runtime.Request) (*runtime.Action,
 	if req.Action.Foreign() {
 		if req.Target.Authority == "" {
 			return nil, nil, fmt.Errorf("%s%s is what goes to a host of no service: say which, by method and URL", where(c), req.Action)
+		}
+		if named := req.Action; c.Request == "" {
+			Enclose(req, d.all)
+			req.Action = named // a connection may turn out to be a raw tunnel on any port
 		}
 		found, err := d.set.Resolve(req)
 		if err != nil {
@@ -277,6 +286,7 @@ func (d *Policy) recognise(c *policy.Case, req *runtime.Request) (refused string
 			return "", fmt.Errorf("%sargs are those of an action, and no service owns the host of %q: write what the request holds into its URL, headers and body", where(c), c.Request)
 		}
 		req.Document, req.Parsed = c.Body, c.Body != nil
+		Enclose(req, d.all)
 		return "", nil
 	case classifier.HostInsecure:
 		return "a service owns this host over https only", nil

@@ -32,6 +32,8 @@ type Explainer struct {
 	Locked   func() *runtime.Error // why the vault is closed, nil while it is open
 	Clock    func() time.Time
 	Who      func(ctx context.Context) (runtime.Principal, error) // would make the request
+
+	InterceptAll bool // tunnels to hosts without a service are looked into
 }
 
 // Vault lists what is stored, without its values.
@@ -58,6 +60,7 @@ type Explanation struct {
 	Username   string        `json:"username,omitempty"` // what stands for the user name that goes with a stored credential
 	Refused    string        `json:"refused,omitempty"`
 	NeedsBody  bool          `json:"needs_body,omitempty"` // the answer depends on the body
+	Tunnel     bool          `json:"tunnel,omitempty"`     // what is judged is the opening of a tunnel, of which nothing else is seen
 
 	Limits []runtime.Limit `json:"limits,omitempty"` // what it would take from
 }
@@ -95,6 +98,9 @@ func (e Explainer) Explain(ctx context.Context, method, rawURL string) (*Explana
 		if done := e.recognise(x, req); done {
 			return x, nil
 		}
+	default:
+		draft.Enclose(req, e.InterceptAll)
+		x.Tunnel = req.Target.Scheme == draft.Tunnel
 	}
 	return x, e.decide(ctx, x, req)
 }

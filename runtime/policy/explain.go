@@ -40,10 +40,14 @@ func (r *rule) step(f *facts, found finding, lifted bool) Step {
 	if r.when != nil {
 		s.Why += "; when " + r.shown() + " " + found.said()
 	}
-	if found.ends() {
+	switch {
+	case found.ends():
 		s.Effect = r.stopped(found).Effect
+	case found.holds() && found.unseen:
+		s.Effect = r.answer(found).Effect
+		s.Why += "; " + opaqueReason
 	}
-	if found.holds() && r.limit != nil {
+	if found.holds() && !found.unseen && r.limit != nil {
 		s.Why += "; " + r.limit.String()
 	}
 	if lifted {
@@ -72,6 +76,10 @@ func (m match) why(f *facts) string {
 	}
 	var said []string
 	for i := range m {
+		if m[i].field == fieldMethod && !m[i].holds(f) { // of a tunnel, where none is seen
+			said = append(said, "a method may be "+m[i].list())
+			continue
+		}
 		said = append(said, fmt.Sprintf("%s %s matches %s", fieldNames()[m[i].field], f.show(m[i].field), m[i].list()))
 	}
 	return strings.Join(said, ", ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kimbap-run/kimbap/runtime"
+	"github.com/kimbap-run/kimbap/runtime/policy/condition"
 )
 
 // finding is what became of one rule for one question.
@@ -12,6 +13,7 @@ type finding struct {
 	failed field // the test of the match that failed, or matched
 	when   outcome
 	why    error // of unjudged
+	unseen bool  // it depends on the methods of requests in a tunnel, which nobody sees
 }
 
 // outcome is what became of a condition.
@@ -24,9 +26,18 @@ const (
 	unread   // it looks at a body that was not read
 )
 
-// look tries the match, then the condition.
+// stops reports whether the rule holds requests up.
+func (r *rule) stops() bool {
+	return r.verdict.Effect != runtime.EffectAllow && r.verdict.Effect != ""
+}
+
+// look tries the match, then the condition. Of a tunnel nobody sees the methods: a rule about
+// them that stops requests is taken to hold there, one that lets them pass is not.
 func (r *rule) look(f *facts, q *runtime.Question) finding {
-	found := finding{failed: r.match.fails(f)}
+	found := finding{failed: r.match.fails(f, matched)}
+	if found.failed == fieldMethod && f.opaque && r.stops() {
+		found.failed, found.unseen = r.match.fails(f, fieldMethod), true
+	}
 	if found.failed != matched || r.when == nil {
 		return found
 	}
@@ -36,6 +47,11 @@ func (r *rule) look(f *facts, q *runtime.Question) finding {
 	}
 	held := *q // so that a question is on the heap only where a condition looks at it
 	switch holds, err := r.when.Holds(&held); {
+	case errors.Is(err, condition.ErrOpaque):
+		found.unseen = true
+		if !r.stops() {
+			found.when = isFalse
+		}
 	case err != nil:
 		found.when, found.why = unjudged, err
 	case !holds:
@@ -52,7 +68,32 @@ func (f *finding) ends() bool { return f.failed == matched && f.when >= unjudged
 
 // said is the outcome of a condition in a word.
 func (f *finding) said() string {
+	if f.unseen && f.when <= isFalse {
+		return "depends on methods in the tunnel, which nobody sees"
+	}
 	return [...]string{"is true", "is false", "cannot be judged", "looks at the body, which was not read"}[f.when]
+}
+
+// What is told of a denial because nobody sees what goes through a tunnel.
+const (
+	opaqueReason = "kimbap does not see which methods are used in a tunnel to a host without a service"
+	opaqueFix    = "the owner can set proxy.intercept: all in config.yaml, or let such tunnels pass by a rule before this one, " +
+		"with match: {action: net.pass, method: CONNECT} and then: allow"
+)
+
+// answer is the verdict of a rule that holds: its own, and a denial where nobody knows whether it
+// is about what goes through a tunnel.
+func (r *rule) answer(found finding) runtime.Verdict {
+	v := r.verdict
+	if !found.unseen {
+		return v
+	}
+	v.Effect, v.Terms, v.Fix = runtime.EffectDeny, runtime.ApprovalTerms{}, opaqueFix
+	if v.Reason != "" {
+		v.Reason += "; "
+	}
+	v.Reason += opaqueReason
+	return v
 }
 
 // stopped is the verdict of a search that cannot go on. It never lets through.

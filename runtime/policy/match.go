@@ -40,10 +40,11 @@ type test struct {
 	patterns []pattern
 }
 
-// fails returns the first field whose test does not hold, or matched.
-func (m match) fails(f *facts) field {
+// fails returns the first field whose test does not hold, or matched. A test of the field but is
+// passed over.
+func (m match) fails(f *facts, but field) field {
 	for i := range m {
-		if !m[i].holds(f) {
+		if m[i].field != but && !m[i].holds(f) {
 			return m[i].field
 		}
 	}
@@ -138,6 +139,7 @@ type facts struct {
 	values [fields]string // the host with its port
 	name   string         // the host without its port
 	bare   string         // an IPv6 host without its brackets
+	opaque bool           // of a tunnel whose requests nobody sees
 	roles  []string
 	groups []string
 }
@@ -150,7 +152,7 @@ func (f *facts) isBare(p pattern) bool { return p.bare && p.match(f.bare) }
 // as it does for the proxy.
 func factsOf(q *runtime.Question) facts {
 	host, method := q.Authority(), q.Method()
-	f := facts{roles: q.Principal.Roles, groups: q.Principal.Groups}
+	f := facts{roles: q.Principal.Roles, groups: q.Principal.Groups, opaque: q.Opaque()}
 	f.values[fieldAction] = string(q.Action.Ref)
 	f.values[fieldService] = q.Action.Service
 	f.values[fieldHost] = host

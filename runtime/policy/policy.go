@@ -41,7 +41,8 @@ func Default() *Policy { return compile(newDocument()) }
 //
 // With mode report, rules that deny or ask are lifted: the search goes on as if
 // they were not there. When that ends in a milder effect than the first lifted
-// rule's, the verdict is Reported, names that rule, and Would is its effect.
+// rule's, the verdict is Reported, and Would and WouldRule are of that rule. One that
+// allows names it as its own rule, too; one that asks names what asks.
 func (p *Policy) Decide(q runtime.Question) runtime.Verdict {
 	return p.decide(&q, nil)
 }
@@ -62,12 +63,12 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 		return incomplete(steps)
 	}
 	f := factsOf(q)
-	var lifted *rule
+	var lifted runtime.Verdict
 	var limits []runtime.Limit
 	for i := range p.rules {
 		r := &p.rules[i]
 		found := r.look(&f, q)
-		lift := p.report && found.holds() && r.verdict.Effect != runtime.EffectAllow && r.verdict.Effect != ""
+		lift := p.report && found.holds() && r.stops()
 		if steps != nil {
 			*steps = append(*steps, r.step(&f, found, lift))
 		}
@@ -77,16 +78,16 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 		if !found.holds() {
 			continue
 		}
-		if r.limit != nil {
+		if r.limit != nil && !found.unseen {
 			limits = append(limits, r.limit.of(r.verdict.Rule, q))
 		}
 		switch {
 		case r.verdict.Effect == "":
-		case lift && lifted == nil:
-			lifted = r
+		case lift && lifted.Effect == "":
+			lifted = r.answer(found)
 		case lift:
 		default:
-			return soften(r.verdict, lifted, limits)
+			return soften(r.answer(found), lifted, limits)
 		}
 	}
 	verdict, ok := p.defaults[q.Action.Risk]
@@ -100,14 +101,17 @@ func (p *Policy) decide(q *runtime.Question, steps *[]Step) runtime.Verdict {
 }
 
 // soften adds the limits, and records that a lifted rule would have been
-// stricter than the verdict.
-func soften(verdict runtime.Verdict, lifted *rule, limits []runtime.Limit) runtime.Verdict {
+// stricter than the verdict. A question to a person is of the rule that asks: what
+// they answer is to change that one, and never one that denies.
+func soften(verdict, lifted runtime.Verdict, limits []runtime.Limit) runtime.Verdict {
 	verdict.Limits = limits
-	if lifted == nil || strictness(lifted.verdict.Effect) <= strictness(verdict.Effect) {
+	if lifted.Effect == "" || strictness(lifted.Effect) <= strictness(verdict.Effect) {
 		return verdict
 	}
-	verdict.Rule, verdict.Reason = lifted.verdict.Rule, lifted.verdict.Reason
-	verdict.Reported, verdict.Would = true, lifted.verdict.Effect
+	if verdict.Effect == runtime.EffectAllow {
+		verdict.Rule, verdict.Reason = lifted.Rule, lifted.Reason
+	}
+	verdict.Reported, verdict.Would, verdict.WouldRule = true, lifted.Effect, lifted.Rule
 	return verdict
 }
 

@@ -82,6 +82,9 @@ func ask(t *testing.T, text string, known schemas) runtime.Question {
 		case "built":
 			request.Target, request.Raw = runtime.Target{}, nil
 			action.HTTP = &runtime.HTTPSpec{Authorities: []string{value}, Method: "POST"}
+		case "tunnel": // to a host without a service, before anything goes through it
+			request.Target = runtime.Target{Scheme: "tcp", Authority: value, Method: "CONNECT"}
+			action.Ref, action.Service, action.Name, action.Risk = "net.pass", "net", "pass", runtime.RiskUnmatched
 		case "group":
 			principal.Groups = strings.Split(value, ",")
 		case "path":
@@ -175,6 +178,9 @@ func verdict(v runtime.Verdict) string {
 	text := string(v.Effect) + " " + v.Rule
 	if v.Reported {
 		text += " would=" + string(v.Would)
+		if v.WouldRule != v.Rule {
+			text += " by " + v.WouldRule
+		}
 	}
 	if v.Failed {
 		text += " (" + v.Reason + ")"

@@ -256,7 +256,7 @@ func TestWhatExplainShowsIsWhatDecideDoes(t *testing.T) {
 				t.Fatalf("limit of %s, explained %+v", l.Rule, steps)
 			}
 		}
-		if v.Reported && !slices.ContainsFunc(steps, func(s policy.Step) bool { return s.Lifted && s.Rule == v.Rule }) {
+		if v.Reported && !slices.ContainsFunc(steps, func(s policy.Step) bool { return s.Lifted && s.Rule == v.WouldRule }) {
 			t.Fatalf("reported by %s, explained %+v", v.Rule, steps)
 		}
 	})

@@ -115,6 +115,7 @@ func (d *veil) what(dst []byte, r *runtime.Record) []byte {
 	dst = textMember(dst, "policy_digest", r.Verdict.Digest)
 	dst = flagMember(dst, "reported", r.Verdict.Reported)
 	dst = textMember(dst, "would", string(r.Verdict.Would))
+	dst = textMember(dst, "would_rule", r.Verdict.WouldRule)
 	dst = textMember(dst, "credential", r.Credential)
 	dst = textMember(dst, "scheme", r.Target.Scheme)
 	dst = textMember(dst, "method", d.plain(r.Target.Method))

@@ -16,6 +16,7 @@ package condition
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"unicode"
@@ -115,7 +116,7 @@ func (c *Condition) Holds(q *runtime.Question) (bool, error) {
 	if why := c.twin(q); why != "" {
 		return false, &unknowable{why}
 	}
-	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed})
+	out, _, err := c.program.Eval(&facts{q: q, typed: c.typed, connects: c.uses.inMethod.has(http.MethodConnect)})
 	if err != nil {
 		return false, c.failure(err)
 	}

@@ -16,8 +16,9 @@ import (
 
 // facts are the variables of an expression, read from a question when asked for.
 type facts struct {
-	q     *runtime.Question
-	typed bool // args is checked against the schema of an action
+	q        *runtime.Question
+	typed    bool // args is checked against the schema of an action
+	connects bool // the expression compares the method with that of a tunnel's opening
 }
 
 // absent is the error of a fact that the request does not have.
@@ -117,7 +118,7 @@ func requestFields() map[string]field {
 	listOfTexts := types.NewListType(types.StringType)
 	return map[string]field{
 		"surface": text(func(q *runtime.Question) string { return string(q.Request.Surface) }),
-		"method":  text(func(q *runtime.Question) string { return strings.ToUpper(q.Method()) }),
+		"method":  {kind: types.StringType, value: methodOf},
 		"host": text(func(q *runtime.Question) string {
 			host, _ := runtime.SplitAuthority(q.Authority())
 			return host
@@ -128,6 +129,17 @@ func requestFields() map[string]field {
 		"headers": seen("request.headers", types.NewMapType(types.StringType, types.StringType), headersOf),
 		"body":    seen("request.body", types.DynType, bodyOf),
 	}
+}
+
+// ErrOpaque is of a condition that looks at the method of what goes through a tunnel to a host
+// without a service. One that compares it with CONNECT means the opening of the tunnel.
+var ErrOpaque = errors.New("request.method is not known of what goes through a tunnel")
+
+func methodOf(f *facts) (any, error) {
+	if f.q.Opaque() && !f.connects {
+		return nil, ErrOpaque
+	}
+	return types.String(strings.ToUpper(f.q.Method())), nil
 }
 
 func portOf(q *runtime.Question) (any, error) {

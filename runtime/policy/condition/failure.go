@@ -14,6 +14,8 @@ func (c *Condition) failure(err error) error {
 	var hidden *unknowable
 	var cancelled interpreter.EvalCancelledError
 	switch {
+	case errors.Is(err, ErrOpaque):
+		return ErrOpaque
 	case errors.As(err, &gone):
 		return gone
 	case errors.As(err, &hidden):

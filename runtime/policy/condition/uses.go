@@ -1,6 +1,8 @@
 package condition
 
 import (
+	"net/http"
+
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
@@ -14,7 +16,9 @@ type uses struct {
 	allArgs bool            // args as a whole, or by a name that is computed
 	args    map[string]bool // args by name
 
-	inBody, inArgs, inQuery, inHeaders names // what is named below them
+	inBody, inArgs, inQuery, inHeaders, inMethod names // what is named below them
+
+	request map[string]bool // its fields, by name
 }
 
 // arg reports whether an argument is looked at.
@@ -41,7 +45,7 @@ func (c *Condition) NeedsBody(q *runtime.Question) bool {
 // usesOf finds what an expression looks at. What it cannot tell it takes for a
 // use.
 func usesOf(checked *cel.Ast) *uses {
-	u := &uses{args: map[string]bool{}}
+	u := &uses{args: map[string]bool{}, request: map[string]bool{}}
 	below := follower{been: map[step]bool{}, types: checked.NativeRep()}
 	root := ast.NavigateAST(checked.NativeRep())
 	for _, node := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
@@ -57,14 +61,9 @@ func usesOf(checked *cel.Ast) *uses {
 		switch {
 		case name == "request":
 			u.body = u.body || !known || field == "body"
-			if known && field == "body" {
-				below.follow(parent, &u.inBody, whole)
-			}
-			if known && field == "query" {
-				below.follow(parent, &u.inQuery, whole)
-			}
-			if known && field == "headers" {
-				below.follow(parent, &u.inHeaders, whole)
+			u.request[field] = true
+			if named := u.below(field); named != nil && known {
+				below.follow(parent, named, whole)
 			}
 			continue
 		case known:
@@ -75,6 +74,36 @@ func usesOf(checked *cel.Ast) *uses {
 		below.follow(node, &u.inArgs, whole)
 	}
 	return u
+}
+
+// below is where what is named below a field of the request is kept; nil for one of which
+// nothing is.
+func (u *uses) below(field string) *names {
+	switch field {
+	case "body":
+		return &u.inBody
+	case "query":
+		return &u.inQuery
+	case "headers":
+		return &u.inHeaders
+	case "method":
+		return &u.inMethod
+	}
+	return nil
+}
+
+// Opaque are the fields of a request that the condition looks at and that a tunnel to a host
+// without a service does not show.
+func (c *Condition) Opaque() (fields []string) {
+	for _, field := range [...]string{"path", "query", "headers", "body"} {
+		if c.uses.request[field] {
+			fields = append(fields, "request."+field)
+		}
+	}
+	if c.uses.request["method"] && !c.uses.inMethod.has(http.MethodConnect) {
+		fields = append(fields, "request.method")
+	}
+	return fields
 }
 
 // fieldOf returns the field that parent takes from of, when it is written out:
