@@ -3,12 +3,10 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/home"
 	"github.com/kimbap-run/kimbap/internal/system"
@@ -18,23 +16,19 @@ import (
 )
 
 // AlwaysRule returns the policy rule that would allow requests like one that
-// waits, whatever their arguments say: the same action by the same agent. Before
-// is the rule that asked, which this one must precede.
+// waits: the same action by the same agent, as far as the rule that asked is about
+// them. Before is that rule, which this one must precede.
 func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, err error) {
 	view, err := a.approvals.Show(ctx, a.Operator(), a.tenant, id, false)
 	if err != nil {
 		return "", "", err
 	}
 	p := view.Approval
-	quoted := func(text string) string { // JSON is YAML
-		out, _ := json.Marshal(text)
-		return string(out)
-	}
-	match := []string{"action: " + quoted(string(p.Action)), "agent: " + quoted(p.Agent)}
+	to := policy.Exactly{Action: string(p.Action), Agent: p.Agent}
 	if p.Authority != "" {
-		match = append(match, "host: "+quoted(p.Authority), "method: "+quoted(p.Method))
+		to.Host, to.Method = p.Authority, p.Method
 	}
-	return fmt.Sprintf("{name: always-%s, match: {%s}, then: allow}", p.ID, strings.Join(match, ", ")), p.Rule, nil
+	return a.policy.Current(a.tenant).Allowing(p.Rule, "always-"+p.ID, to), p.Rule, nil
 }
 
 // AddRule puts a rule into the policy file, right before the one that is named or

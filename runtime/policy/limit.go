@@ -47,8 +47,18 @@ func (l *limit) String() string {
 	if l == nil {
 		return ""
 	}
+	return fmt.Sprintf("limit %s, burst %d, per %s", l.rate(), l.burst, l.per)
+}
+
+// rate is the rate as a file writes it.
+func (l *limit) rate() string {
 	unit := map[time.Duration]string{time.Second: "s", time.Minute: "m", time.Hour: "h", 24 * time.Hour: "d"}[l.each]
-	return fmt.Sprintf("limit %d/%s, burst %d, per %s", l.count, unit, l.burst, l.per)
+	return fmt.Sprintf("%d/%s", l.count, unit)
+}
+
+// yaml is the whole limit as a file writes it.
+func (l *limit) yaml() string {
+	return fmt.Sprintf("{rate: %s, burst: %d, per: %s}", l.rate(), l.burst, l.per)
 }
 
 // limit reads the rate limit of a rule.
