@@ -146,10 +146,12 @@ func (c *condition) nearlyIs(what, text, value string) *Error {
 	return badInput(reasonAmbiguousParameter, "%s %s decides the action: write it %s", what, shown(c.key), shown(value))
 }
 
-// Trimmed is a text without what some server drops around it: blanks, and control
-// characters as well (Tornado).
+// Trimmed is a text without what some server drops around it: blanks, control characters as
+// well (Tornado), and what JavaScript and readers of older Unicode take for a blank.
 func Trimmed(text string) string {
-	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	return strings.TrimFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\ufeff' || r == '\u180e'
+	})
 }
 
 // besideQuery refuses what decides the action where the body has it too: some servers

@@ -100,7 +100,7 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 	if problems := append(neverInPaths(ast), neverInHeaders(ast)...); len(problems) > 0 {
 		return nil, problems
 	}
-	program, err := env.Program(ast, append(costOptions(ast), cel.EvalOptions(cel.OptOptimize))...)
+	program, err := env.Program(ast, append(costOptions(ast), patterns(), cel.EvalOptions(cel.OptOptimize))...)
 	if err != nil {
 		return nil, []Problem{{Msg: err.Error()}}
 	}

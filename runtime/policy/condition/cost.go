@@ -53,7 +53,7 @@ func plainCalls() []string {
 		operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 		operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate,
 		operators.Index, operators.OptIndex, operators.OptSelect,
-		"startsWith", "endsWith", "contains", "size", "timestamp", "duration",
+		"startsWith", "endsWith", "contains", lowerASCII, "size", "timestamp", "duration",
 		"orValue", "hasValue", "optional.none", "optional.of",
 	}
 }

@@ -46,7 +46,7 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, as form) {
 		switch call.FunctionName() {
 		case operators.Equals, operators.NotEquals, operators.In:
 			for _, arg := range args { // a name, where the value is an object or a key of one
-				literals(arg, func(literal any) {
+				literals(arg, node, func(literal any) {
 					if name, isText := literal.(string); isText {
 						at.member(name)
 					}
@@ -59,6 +59,9 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, as form) {
 			return
 		case operators.Index, operators.OptIndex:
 			at.computed = at.computed || args[0].ID() == node.ID() && args[1].Kind() != ast.LiteralKind
+			if args[1].ID() == node.ID() && as != made { // {"admin": true}[args.role] looks for the keys
+				literals(args[0], node, at.compare)
+			}
 		case operators.Conditional:
 			if args[0].ID() == node.ID() {
 				return
@@ -73,6 +76,7 @@ func (f *follower) follow(node ast.NavigableExpr, at *names, as form) {
 		f.follow(parent, at.member(field), as)
 		return
 	}
+	at.folded = at.folded || isCall(parent, lowerASCII)
 	switch {
 	case keeps(parent):
 	case isIndex(parent, node):
@@ -111,10 +115,15 @@ func keeps(e ast.NavigableExpr) bool {
 		return false
 	}
 	switch e.AsCall().FunctionName() {
-	case operators.Conditional, "orValue", "or", "value", "optional.of", "optional.ofNonZeroValue", "dyn":
+	case operators.Conditional, "orValue", "or", "value", "optional.of", "optional.ofNonZeroValue", "dyn", lowerASCII:
 		return true
 	}
 	return false
+}
+
+// isCall reports whether an expression calls a function.
+func isCall(e ast.Expr, function string) bool {
+	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == function
 }
 
 // isIndex reports whether an expression takes an element of what node is.
@@ -152,14 +161,50 @@ func (f *follower) bind(parent, node ast.NavigableExpr, at *names, as form) {
 	}
 }
 
-// literals gives the literal that stands in an expression, or those of a list.
-func literals(e ast.Expr, give func(literal any)) {
+// literals gives the literals that an expression may be: itself, the elements of a list, the keys of
+// a map, the branches of a choice, and those that a name stands for in the loops around beside.
+func literals(e ast.Expr, beside ast.NavigableExpr, give func(literal any)) {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		give(e.AsLiteral().Value())
 	case ast.ListKind:
 		for _, element := range e.AsList().Elements() {
-			literals(element, give)
+			literals(element, beside, give)
+		}
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			literals(entry.AsMapEntry().Key(), beside, give)
+		}
+	case ast.CallKind:
+		switch args := e.AsCall().Args(); e.AsCall().FunctionName() {
+		case operators.Conditional:
+			literals(args[1], beside, give)
+			literals(args[2], beside, give)
+		case operators.Add: // of lists; a text that is put together is none of its parts
+			for _, arg := range args {
+				if arg.Kind() == ast.ListKind {
+					literals(arg, beside, give)
+				}
+			}
+		}
+	case ast.IdentKind:
+		if loop, around := loopOf(e.AsIdent(), beside); loop != nil {
+			literals(loop.IterRange(), around, give)
+		}
+	case ast.ComprehensionKind: // a list that is made of another one
+		literals(e.AsComprehension().IterRange(), beside, give)
+	}
+}
+
+// loopOf is the innermost loop around an expression that runs over something by that name.
+func loopOf(name string, of ast.NavigableExpr) (ast.ComprehensionExpr, ast.NavigableExpr) {
+	for around, ok := of.Parent(); ok; around, ok = around.Parent() {
+		if around.Kind() != ast.ComprehensionKind {
+			continue
+		}
+		if loop := around.AsComprehension(); loop.IterVar() == name || loop.IterVar2() == name {
+			return loop, around
 		}
 	}
+	return nil, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -142,6 +141,7 @@ const (
 	many    = " has a list where the rule compares one value, and servers may read any of it"
 	listed  = " is a list in a field of the head, and servers may read the one that the rule compares"
 	padded  = " has blanks around a value that the rule compares, and servers may read it without them"
+	nested  = " has a list or an object in which stands what the rule compares with one value, and servers may read it as that"
 	retyped = " has a value of another type than the one that the rule compares, and servers may read it as that"
 )
 
@@ -151,7 +151,7 @@ const (
 func (n *names) unclear(value any) string {
 	switch value := value.(type) {
 	case string, json.Number, bool:
-		if text, isText := value.(string); isText && !slices.Contains(n.texts, text) && slices.Contains(n.texts, classifier.Trimmed(text)) {
+		if text, isText := value.(string); isText && !n.has(text) && n.has(classifier.Trimmed(text)) {
 			return padded
 		}
 		if n.mistaken(value) {
@@ -162,11 +162,19 @@ func (n *names) unclear(value any) string {
 			return many
 		}
 		for _, element := range value {
-			if why := n.unclear(element); why != "" {
+			if why := n.unclearElement(element); why != "" {
 				return why
 			}
 		}
 	case map[string]any:
+		for name := range value {
+			if !n.computed {
+				break
+			}
+			if why := n.unclearElement(value[name]); why != "" {
+				return why
+			}
+		}
 		for name, below := range n.members {
 			if why := below.unclear(value[name]); why != "" {
 				return why
@@ -175,6 +183,18 @@ func (n *names) unclear(value any) string {
 				return retyped
 			}
 		}
+	}
+	return ""
+}
+
+// unclearElement says what is unclear in one of the values that are compared one by one: of a list,
+// or of an object whose members are named by what is computed.
+func (n *names) unclearElement(value any) string {
+	if why := n.unclear(value); why != "" {
+		return why
+	}
+	if !isScalar(value) && n.holds(value) {
+		return nested
 	}
 	return ""
 }

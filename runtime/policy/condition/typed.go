@@ -15,6 +15,7 @@ type operands struct {
 	texts   []string
 	numbers []string // in JSON
 	truths  []bool
+	folded  bool // texts are compared in lower case
 }
 
 func (l *operands) compare(literal any) {
@@ -32,7 +33,9 @@ func (l *operands) compare(literal any) {
 	}
 }
 
-func (l *operands) has(text string) bool { return slices.Contains(l.texts, text) }
+func (l *operands) has(text string) bool {
+	return slices.Contains(l.texts, text) || l.folded && slices.Contains(l.texts, lowered(text))
+}
 
 // The words for true and false in forms, as frameworks read them.
 var (
@@ -80,9 +83,31 @@ func isScalar(value any) bool {
 func (l *operands) inside(value any) bool {
 	object, _ := value.(map[string]any)
 	for _, inner := range object {
-		if text, isText := inner.(string); isText && slices.Contains(l.texts, classifier.Trimmed(text)) {
+		if text, isText := inner.(string); isText && l.has(classifier.Trimmed(text)) {
 			return true
 		}
+	}
+	return false
+}
+
+// holds reports whether a list or an object has a literal somewhere in it, as some server may read
+// one that stands where a value is compared: JavaScript makes the text admin of ["admin"].
+func (l *operands) holds(value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return slices.ContainsFunc(value, l.holds)
+	case map[string]any:
+		for _, inner := range value {
+			if l.holds(inner) {
+				return true
+			}
+		}
+	case string:
+		return l.has(classifier.Trimmed(value)) || l.mistaken(value)
+	case json.Number:
+		return slices.ContainsFunc(l.numbers, func(number string) bool { return classifier.SameNumber(value.String(), number) }) || l.mistaken(value)
+	case bool:
+		return slices.Contains(l.truths, value) || l.mistaken(value)
 	}
 	return false
 }

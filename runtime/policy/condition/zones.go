@@ -39,7 +39,7 @@ func parts() []part {
 	}
 }
 
-// functions are the standard library with the zoned functions replaced by ours.
+// functions are the standard library with the zoned functions and those of texts replaced by ours.
 func (z zones) functions() []cel.EnvOption {
 	subset := env.NewLibrarySubset()
 	options := []cel.EnvOption{nil}
@@ -56,6 +56,7 @@ func (z zones) functions() []cel.EnvOption {
 				return types.MaybeNoSuchOverloadErr(at)
 			}))))
 	}
+	options = append(options, intoTexts(subset)...)
 	options[0] = cel.StdLib(cel.StdLibSubset(subset))
 	return options
 }
