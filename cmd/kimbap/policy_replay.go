@@ -22,7 +22,7 @@ func newPolicyReplayCommand(c *cli) *cobra.Command {
 		Short: "Judge recorded requests by a draft, and list what would change",
 		Long: `Judge recorded requests by a draft, and list what would change.
 
-The trail does not hold bodies, headers and secret arguments. A rule that looks
+The trail does not hold queries, bodies, headers and secret arguments. A rule that looks
 at them is listed as unknown for those requests. Rate limits are not counted.`,
 		Example: "  kimbap policy replay --draft policy.new.yaml --since 7d",
 		Args:    cobra.NoArgs,

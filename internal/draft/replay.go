@@ -82,6 +82,7 @@ type recorded struct {
 	Host      string          `json:"host"`
 	Scheme    string          `json:"scheme"`
 	Method    string          `json:"method"`
+	Path      string          `json:"path"` // without the query
 	Effect    runtime.Effect  `json:"effect"`
 	Rule      string          `json:"rule"`
 	Args      runtime.Args    `json:"args"`
@@ -134,10 +135,18 @@ func (d *Policy) asked(r *recorded) runtime.Question {
 	return runtime.Question{
 		Principal: &runtime.Principal{ID: r.Principal, Kind: r.As, Tenant: r.Tenant, Agent: r.Agent, Roles: r.Roles, Groups: r.Groups},
 		Action:    action, Args: args, Now: r.Time,
-		Request: &runtime.Request{ // without Raw: path, query, headers and body are not known
-			Surface: r.Surface, Action: r.Action, Args: args, Target: runtime.Target{Scheme: r.Scheme, Authority: r.Host, Method: r.Method},
+		Request: &runtime.Request{ // without Raw: query, headers and body are not known
+			Surface: r.Surface, Action: r.Action, Args: args, Target: runtime.Target{Scheme: r.Scheme, Authority: r.Host, Method: r.Method, Path: r.seenPath()},
 		},
 	}
+}
+
+// seenPath is the path that rules saw, "" where they saw none or the record does not tell all of it.
+func (r *recorded) seenPath() string {
+	if r.Surface != runtime.SurfaceProxy || conceals(r.Path) {
+		return ""
+	}
+	return r.Path
 }
 
 // odd reports whether a recorded argument has what a path may be read otherwise for. To build

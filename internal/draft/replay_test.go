@@ -90,7 +90,8 @@ func TestReplayDoesNotGuess(t *testing.T) {
 		{`[{name: r, match: {action: notes.create-note}, when: 'args.text == "hello"', then: deny}]`, 1, 0, 2},
 		{`[{name: r, match: {action: notes.create-note}, when: 'args.?text.orValue("") == "x"', then: deny}]`, 1, 0, 2},
 		{`[{name: r, match: {service: notes}, when: 'size(args) > 0', then: deny}]`, 0, 1, 2},
-		{`[{name: r, match: {service: notes}, when: 'request.path == "/notes"', then: deny}]`, 0, 0, 3},
+		{`[{name: r, match: {service: notes}, when: 'request.path == "/notes"', then: deny}]`, 2, 1, 0},
+		{`[{name: r, match: {service: notes}, when: '"x" in request.query', then: deny}]`, 0, 0, 3},
 	} {
 		r, err := k.App.Replay(t.Context(), drafted(t, k.App, "version: 1\nrules: "+c.rules+"\n"), app.ReplayQuery{})
 		if err != nil {

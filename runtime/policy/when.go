@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -30,7 +31,15 @@ func (p *parser) when(n *yaml.Node, r *ruleDocument) {
 		}
 		p.conditions = compiler
 	}
-	compiled, problems := p.conditions.Compile(text, p.actionOf(r))
+	actions := p.actionsOf(r)
+	var one *runtime.Action
+	if len(actions) == 1 {
+		one = actions[0]
+	}
+	compiled, problems := p.conditions.Compile(text, one)
+	if len(problems) == 0 && len(actions) > 1 {
+		problems = p.conditions.Check(text, actions)
+	}
 	for _, found := range problems {
 		line, column := p.within(n, text, found.Offset)
 		fix := found.Fix
@@ -44,18 +53,23 @@ func (p *parser) when(n *yaml.Node, r *ruleDocument) {
 	r.when, r.holds = strings.TrimSpace(text), compiled
 }
 
-// actionOf is the one action that the rule is for, nil when there are several
-// or it is not installed.
-func (p *parser) actionOf(r *ruleDocument) *runtime.Action {
-	names := r.match[fieldAction]
-	if p.actions == nil || len(names) != 1 || strings.Contains(names[0], "*") {
+// actionsOf are the actions that the rule is for, nil when it is for others as well, or one of
+// them is not installed.
+func (p *parser) actionsOf(r *ruleDocument) (all []*runtime.Action) {
+	if p.actions == nil {
 		return nil
 	}
-	action, ok := p.actions.Action(names[0])
-	if !ok || string(action.Ref) != names[0] { // an alias is not what requests are matched by
-		return nil
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(r.match[fieldAction]))) {
+		if strings.Contains(name, "*") {
+			return nil
+		}
+		action, ok := p.actions.Action(name)
+		if !ok || string(action.Ref) != name { // an alias is not what requests are matched by
+			return nil
+		}
+		all = append(all, action)
 	}
-	return action
+	return all
 }
 
 // within finds the place in the file of a code point of a value, in whatever

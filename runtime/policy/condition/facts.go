@@ -77,17 +77,20 @@ func texts(value func(*runtime.Question) []string) field {
 	}}
 }
 
-// seen is a field of a request that a raw tunnel, or a request that kimbap
-// builds itself, does not show.
+// seen is a field of a request that a raw tunnel, a record, or a request that kimbap
+// builds itself does not show. Of a record the path is known.
 func seen(name string, kind *types.Type, value func(*runtime.Question) (any, error)) field {
 	return field{kind: kind, value: func(f *facts) (any, error) {
-		if f.q.Request.Raw == nil {
-			return nil, &unknowable{name + " is not known of a request that kimbap builds"}
-		}
-		if f.q.Request.Target.Scheme == "tcp" {
+		r := f.q.Request
+		recorded := r.Raw == nil && r.Surface == runtime.SurfaceProxy && r.Target.Scheme != ""
+		switch {
+		case r.Target.Scheme == "tcp":
 			return nil, &unknowable{name + " is not known of a tunnel"}
-		}
-		if f.q.Request.Target.Path == "" && (name == "request.path" || name == "request.query") {
+		case recorded && (name != "request.path" || r.Target.Path == ""):
+			return nil, &unknowable{name + " is not recorded"}
+		case r.Raw == nil && !recorded:
+			return nil, &unknowable{name + " is not known of a request that kimbap builds"}
+		case r.Target.Path == "" && (name == "request.path" || name == "request.query"):
 			return nil, &unknowable{name + " is not known"}
 		}
 		return value(f.q)

@@ -42,6 +42,18 @@ func newSchema(action *runtime.Action) *schema {
 	return s
 }
 
+// beside adds what other actions declare and this one does not, of whatever type.
+func (s *schema) beside(others []*runtime.Action) {
+	fields := s.objects[objectPrefix+"args"]
+	for _, other := range others {
+		for i := range other.Params {
+			if name := other.Params[i].Name; fields[name].kind == nil {
+				fields[name] = field{kind: types.DynType}
+			}
+		}
+	}
+}
+
 // variables declares what an expression may use.
 func (s *schema) variables() []cel.EnvOption {
 	args := cel.MapType(cel.StringType, cel.DynType)
