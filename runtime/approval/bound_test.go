@@ -241,6 +241,41 @@ func TestApprovalIsBoundToTheFieldsOfTheHeader(t *testing.T) {
 	}
 }
 
+// Where an argument fills the field, its value is among the arguments as well: the yes is not
+// bound to it there either, unless it fills another field, or stands in the body too.
+func TestApprovalIsNotBoundToTheKeyOfATry(t *testing.T) {
+	for name, c := range map[string]struct {
+		header string
+		body   bool
+		same   bool
+	}{
+		"a key of tries":                  {"Idempotency-Key", false, true},
+		"an account":                      {"Stripe-Account", false, false},
+		"a key that the body has as well": {"Idempotency-Key", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			keyed := func(key string) *runtime.Call {
+				call := posted(agent("token:a"), "application/json", `{"amount":1}`)
+				action := *call.Action
+				action.Params = append(slices.Clone(action.Params), runtime.Param{Name: "key", In: runtime.InHeader, Body: c.body})
+				action.HTTP = &runtime.HTTPSpec{Headers: []runtime.Field{{Name: c.header, Value: runtime.Template{Value: "{key}"}}}}
+				call.Action, call.Args = &action, runtime.Args{"key": key}
+				return call
+			}
+			first := d.ask(t, keyed("k1"))
+			d.accept(t, first)
+			ticket, err := d.Await(t.Context(), keyed("k2"), asked())
+			if c.same && (err != nil || ticket.ID != first) {
+				t.Errorf("the next try needs another yes: %+v, %v", ticket, err)
+			}
+			if !c.same {
+				wantCode(t, err, runtime.CodeApprovalPending)
+			}
+		})
+	}
+}
+
 // Of members that differ in case alone some servers take the last: in another order it is another
 // request, and a person sees the order.
 func TestMembersThatDifferInCaseHaveAnOrder(t *testing.T) {

@@ -33,7 +33,7 @@ func (f *dossier) digest() (string, error) { return f.digestIn(canon.JSON) }
 func (f *dossier) formerDigest() (string, error) { return f.digestIn(canon.Former) }
 
 func (f *dossier) digestIn(form formOfJSON) (string, error) {
-	args, err := canon.Append(nil, f.Args)
+	args, err := canon.Append(nil, f.askedArgs())
 	if err != nil {
 		return "", err
 	}
@@ -45,6 +45,18 @@ func (f *dossier) digestIn(form formOfJSON) (string, error) {
 	}
 	sum := sha256.Sum256(lengths(f.withLogin(parts)...))
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// askedArgs are the arguments that an approval is for.
+func (f *dossier) askedArgs() map[string]any {
+	if len(f.Unbound) == 0 {
+		return f.Args
+	}
+	asked := maps.Clone(f.Args)
+	for _, name := range f.Unbound {
+		delete(asked, name)
+	}
+	return asked
 }
 
 // withLogin adds an own login in place of the stored key: nothing else is done by a yes for it.

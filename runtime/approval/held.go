@@ -65,6 +65,7 @@ type dossier struct {
 	Reason     string
 	Terms      runtime.ApprovalTerms
 	Bound      []string // of a built request: arguments that say what it acts on
+	Unbound    []string // arguments that fill fields of [unbound] alone: clients make them anew for each try
 	Created    time.Time
 	Expires    time.Time
 
@@ -85,6 +86,9 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 	for _, param := range call.Action.Params {
 		if req.Raw == nil && says(call.Action, &param) {
 			f.Bound = append(f.Bound, param.Name)
+		}
+		if !param.Body && fillsOnly(call.Action, &param, unbound) {
+			f.Unbound = append(f.Unbound, param.Name)
 		}
 		if !param.Secret {
 			continue
@@ -117,16 +121,23 @@ func (d *Desk) newDossier(ctx context.Context, call *runtime.Call, verdict runti
 // says reports whether an argument of a built request says what it acts on: not one
 // of the body, nor one that fills fields of [passing] alone.
 func says(a *runtime.Action, p *runtime.Param) bool {
+	return p.In != runtime.InBody && !fillsOnly(a, p, passing)
+}
+
+// fillsOnly reports whether an argument stands in the head, and there in fields of these alone.
+func fillsOnly(a *runtime.Action, p *runtime.Param, these func(name string) bool) bool {
 	if p.In != runtime.InHeader || a.HTTP == nil {
-		return p.In != runtime.InBody
+		return false
 	}
-	fills, acts := false, false
+	fills := false
 	for _, f := range a.HTTP.Headers {
 		if template, _ := f.Value.Value.(string); strings.Contains(template, "{"+p.Name+"}") {
-			fills, acts = true, acts || !passing(f.Name)
+			if fills = these(f.Name); !fills {
+				return false
+			}
 		}
 	}
-	return acts || !fills
+	return fills
 }
 
 // row is the approval as stored, its times cut to what every store keeps. It is not sealed, so
