@@ -23,6 +23,7 @@ const callLong = `Call one action of a service.
 The flags are the action's own arguments: kimbap call SERVICE.ACTION --help
 lists them, with examples. @file is the content of a file, @- of stdin, @@ an @.
 For a list, repeat the flag for each element, or give it once as JSON; an object is JSON.
+Any other flag is given once.
 An argument whose name is also a flag of call is --arg.NAME. A value that begins with
 a hyphen is safest behind an equals sign: --title="$TEXT".
 

@@ -56,9 +56,13 @@ func (f *argFlag) String() string {
 func (f *argFlag) Type() string { return string(f.p.Type) }
 
 // Set implements [pflag.Value]. "@file" is the content of a file, "@-" of stdin,
-// "@@x" the text "@x". A list takes one element a time, or a whole one in JSON.
+// "@@x" the text "@x". A list takes one element a time, or a whole one in JSON; anything
+// else is given once, since nobody could tell which of two values is meant.
 // The word null is null where the argument may be; its text is left to --input.
 func (f *argFlag) Set(text string) error {
+	if f.given && f.p.Type != runtime.TypeArray {
+		return usage("give it once, with all that it is to hold", "--%s takes one value, and is given more than once", runtime.CallFlag(f.p.Name))
+	}
 	if text == "null" && f.p.Nullable {
 		f.value, f.given = nil, true
 		return nil
