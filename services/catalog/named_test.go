@@ -1,6 +1,12 @@
 package catalog_test
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kimbap-run/kimbap/runtime"
+)
 
 // What is done every day has a name, so that a call can do it and a search finds it.
 func TestWhatIsDoneEveryDayHasAName(t *testing.T) {
@@ -27,6 +33,41 @@ func TestWhatIsDoneEveryDayHasAName(t *testing.T) {
 		}
 		if got := built.Method + " " + built.Target + " " + body; got != want {
 			t.Errorf("%s sends %s, want %s", ref, got, want)
+		}
+	}
+}
+
+// What an API demands is demanded before it is asked, and what it can do without is not.
+func TestRequiredArgumentsAreThoseOfTheAPI(t *testing.T) {
+	set := load(t)
+	for ref, want := range map[string]string{
+		"github.delete-content":   "message owner path repo sha",
+		"openai.create-response":  "",
+		"resend.create-broadcast": "from segment_id subject",
+		"gmail.send-message":      "raw",
+	} {
+		action, _ := set.Action(ref)
+		var required []string
+		for _, p := range action.Params {
+			if p.Required {
+				required = append(required, p.Name)
+			}
+		}
+		slices.Sort(required)
+		if got := strings.Join(required, " "); got != want {
+			t.Errorf("%s requires %q, want %q", ref, got, want)
+		}
+	}
+}
+
+// Slack takes these methods as forms alone.
+func TestFormsOfSlackAreForms(t *testing.T) {
+	set := load(t)
+	for _, ref := range []string{"slack.allow-group-in-channel", "slack.remove-emoji", "slack.remove-remote-file", "slack.remove-restricting-group"} {
+		action, _ := set.Action(ref)
+		built := builtBy(t, set, ref, runtime.Args{action.Rest: map[string]any{"name": "x"}})
+		if string(built.Body) != "name=x" || built.Header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+			t.Errorf("%s sends %s as %s", ref, built.Body, built.Header.Get("Content-Type"))
 		}
 	}
 }
