@@ -71,3 +71,15 @@ func TestFormsOfSlackAreForms(t *testing.T) {
 		}
 	}
 }
+
+// A DELETE has further arguments too: where its API reads them.
+func TestDeletesTakeFurtherArguments(t *testing.T) {
+	set := load(t)
+	mina := map[string]any{"name": "Mina"}
+	if built := builtBy(t, set, "github.delete-content", runtime.Args{"author": mina}); string(built.Body) != `{"author":{"name":"Mina"},"message":"x","sha":"x"}` {
+		t.Errorf("github.delete-content sends %s", built.Body)
+	}
+	if built := builtBy(t, set, "stripe.cancel-subscription", runtime.Args{"more": map[string]any{"prorate": "true"}}); built.Target != "/v1/subscriptions/x?prorate=true" {
+		t.Errorf("stripe.cancel-subscription asks %s", built.Target)
+	}
+}
