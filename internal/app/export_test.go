@@ -37,6 +37,27 @@ func (s slowKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
 	return s.KeyWrapper.Keys(ctx)
 }
 
+// RenewKeyOvertaken is RenewKey while the key that was just read is replaced, so many times.
+func RenewKeyOvertaken(a *App, ctx context.Context, times int, replace func()) error {
+	a.keeps.become(&agedKeys{a.keeps.wrapper(), times, replace})
+	return a.renewKey(ctx)
+}
+
+// agedKeys is a keeper whose keys are replaced as soon as they are read, so many times.
+type agedKeys struct {
+	vault.KeyWrapper
+	times   int
+	replace func()
+}
+
+func (k *agedKeys) Keys(ctx context.Context) ([]vault.MasterKey, error) {
+	keys, err := k.KeyWrapper.Keys(ctx)
+	if k.times--; k.times >= 0 {
+		k.replace()
+	}
+	return keys, err
+}
+
 // WrapperOf is where a source keeps the master key.
 func WrapperOf(a *App, source string) (vault.KeyWrapper, error) {
 	return a.keyWrapper(a.config.Current().MasterKey, source)

@@ -79,8 +79,8 @@ func (q *keyQuestion) end() {
 // unlockBeside is [App.unlockVault] for the watch, which waits for no key. A lock that came while
 // the key was on its way holds.
 func (a *App) unlockBeside(ctx context.Context) error {
-	keys, missed := a.keyAsked.ask(ctx, a.fetchKeys)
-	if err := a.tryKeys(ctx, keys, missed); err != nil {
+	keys, missed, err := a.openWith(ctx, func(ctx context.Context) ([]vault.MasterKey, error) { return a.keyAsked.ask(ctx, a.fetchKeys) })
+	if err != nil {
 		return err
 	}
 	if len(keys) > 1 || missed != nil {

@@ -117,6 +117,25 @@ func TestMovesBetweenKeyServicesThatAreCutShort_VC008(t *testing.T) {
 	opens(command...)
 }
 
+// Of two commands that move the key at once, the second finds the move made.
+func TestTwoMovesSideBySide(t *testing.T) {
+	t.Parallel()
+	command, transit := keyServices(t)
+	k := &apptest.Kimbap{Dir: filepath.Join(t.TempDir(), "home"), Log: &apptest.Buffer{}}
+	open := func(from string, env []string) *app.App {
+		o := apptest.OptionsOver(k.Dir, "", k.Log, true)
+		o.Env, o.KeyFrom = env, from
+		return apptest.OpenWith(t, o)
+	}
+	open("", command)
+	movers := []*app.App{open("command", transit), open("command", transit)}
+	for i, a := range movers {
+		if done, err := a.RotateMasterKey(t.Context()); err != nil || done.Already != (i > 0) {
+			t.Errorf("move %d: %+v, %v", i, done, err)
+		}
+	}
+}
+
 // A proxy takes up a key that has moved to where its config.yaml says, also where that was
 // edited a moment before. One that is told otherwise by a variable locks itself, which is no
 // order of the owner's.

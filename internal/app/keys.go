@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -111,14 +112,29 @@ func keyPlace(source string) string {
 // force. A vault that has never been opened gets a new key: that of a new home,
 // and of one whose making was cut short or is under way in another process.
 func (a *App) unlockVault(ctx context.Context) error {
-	keys, missed := a.fetchKeys(ctx)
-	if err := a.tryKeys(ctx, keys, missed); err != nil {
-		return err
-	}
-	if len(keys) > 1 || missed != nil {
+	keys, missed, err := a.openWith(ctx, a.fetchKeys)
+	if err == nil && (len(keys) > 1 || missed != nil) {
 		a.settleKeys(ctx, keys)
 	}
-	return nil
+	return err
+}
+
+// rotationsMet bounds how often keys are read anew. Each time another process has rotated them.
+const rotationsMet = 16
+
+// openWith opens the vault with the keys that fetch brings, and returns them. One that is wrong
+// was perhaps right when it was read: where another process has rotated it since, its place holds
+// another by now.
+func (a *App) openWith(ctx context.Context, fetch func(context.Context) ([]vault.MasterKey, error)) (keys []vault.MasterKey, missed, err error) {
+	for range rotationsMet {
+		before := keys
+		keys, missed = fetch(ctx)
+		err = a.tryKeys(ctx, keys, missed)
+		if err == nil || runtime.AsError(err).Reason != runtime.ReasonWrongMasterKey || slices.EqualFunc(keys, before, vault.MasterKey.Same) {
+			break
+		}
+	}
+	return keys, missed, err
 }
 
 // tryKeys opens the vault with one of the keys that could be had. Where none is the right one,

@@ -240,11 +240,11 @@ func (a *App) UnlockNeeds(ctx context.Context) (who string, err error) {
 
 // openForOwner opens the vault in this process, whatever the order says.
 func (a *App) openForOwner(ctx context.Context) error {
-	keys, missed := a.keeps.wrapper().Keys(ctx)
+	_, missed, err := a.openWith(ctx, a.keeps.wrapper().Keys)
 	if missed != nil {
 		if e := runtime.AsError(missed); e.Reason == runtime.ReasonNoMasterKey {
 			return a.keyGone(e)
 		}
 	}
-	return a.tryKeys(ctx, keys, missed)
+	return err
 }

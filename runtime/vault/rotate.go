@@ -17,6 +17,11 @@ func (v *Vault) RotateTenantKey(ctx context.Context, name runtime.Tenant) (versi
 	defer v.Forget()
 	for range attempts {
 		r, err := v.tenantRotation(ctx, name)
+		if v.overtaken(err) {
+			if _, _, err = v.renew(ctx); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return 0, 0, err
 		}

@@ -175,3 +175,78 @@ func TestRotationsAreTakenUpWhenNeeded(t *testing.T) {
 	_, err = other.Credential(t.Context(), tenant, bearer("n"))
 	wants(t, err, runtime.CodeVaultLocked, runtime.ReasonWrongMasterKey)
 }
+
+// overtaking is a store whose master key another process rotates before the next look at one thing.
+type overtaking struct {
+	*memory
+	rotate func() // nil: none does
+	checks int    // looks at the check value that come before
+}
+
+func (o *overtaking) overtake() {
+	if rotate := o.rotate; rotate != nil {
+		o.rotate = nil
+		rotate()
+	}
+}
+
+func (o *overtaking) CheckValue(ctx context.Context) ([]byte, error) {
+	if o.checks--; o.checks == 0 {
+		o.overtake()
+	}
+	return o.memory.CheckValue(ctx)
+}
+
+func (o *overtaking) RotateTenantKey(ctx context.Context, r vault.TenantRotation) error {
+	o.overtake()
+	return o.memory.RotateTenantKey(ctx, r)
+}
+
+// A rotation of the master key by another process, before that of a tenant's key, in the middle of it
+// or while a vault is being opened, is taken up, and is no error.
+func TestARotationOvertakesAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		checks int
+		does   func(v *vault.Vault) error
+	}{
+		"a start": {1, func(v *vault.Vault) error { return v.Open(t.Context()) }},
+		"a rotation": {0, func(v *vault.Vault) error {
+			_, n, err := v.RotateTenantKey(t.Context(), tenant)
+			if n != 1 {
+				t.Errorf("%d secrets are sealed anew", n)
+			}
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.set(t, tenant, "n", canary)
+			w := newKeeper(t, keyA)
+			store := &overtaking{memory: r.store}
+			var v *vault.Vault
+			v, err := vault.New(vault.Options{Store: store, Clock: r.clock.Now, Renew: func(ctx context.Context) error { return v.Unlock(ctx, w.keys...) }})
+			if err == nil {
+				err = v.Unlock(t.Context(), w.keys...)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rotate := func() {
+				if _, err := r.RotateMaster(t.Context(), w); err != nil {
+					t.Error(err)
+				}
+			}
+			store.rotate, store.checks = rotate, c.checks
+			if err := c.does(v); err != nil || store.rotate != nil {
+				t.Errorf("in the middle of it: %v", err)
+			}
+			rotate()
+			if err := c.does(v); err != nil {
+				t.Errorf("before it: %v", err)
+			}
+			if c, err := v.Credential(t.Context(), tenant, bearer("n")); err != nil || c.Value.Reveal() != canary {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}

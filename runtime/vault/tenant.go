@@ -61,7 +61,7 @@ func (v *Vault) tenantWith(ctx context.Context, name runtime.Tenant, version int
 		return nil, &runtime.Error{Code: runtime.CodeInternal, Msg: "a tenant without a name has no key"}
 	}
 	t, err := v.openTenant(ctx, k, name)
-	if err != nil && v.o.Renew != nil && runtime.AsError(err).Reason == runtime.ReasonWrongMasterKey {
+	if v.overtaken(err) {
 		if k, memory, err = v.renew(ctx); err == nil {
 			t, err = v.openTenant(ctx, k, name)
 		}
@@ -71,6 +71,12 @@ func (v *Vault) tenantWith(ctx context.Context, name runtime.Tenant, version int
 	}
 	memory.tenants.Store(name, t)
 	return t, nil
+}
+
+// overtaken reports whether an error may be that of a key which another process has rotated since
+// this one took it up.
+func (v *Vault) overtaken(err error) bool {
+	return err != nil && v.o.Renew != nil && runtime.AsError(err).Reason == runtime.ReasonWrongMasterKey
 }
 
 // renew takes up the master key of a rotation. Many who need it ask once.

@@ -97,10 +97,13 @@ func (v *Vault) Open(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
-	if err := v.prove(ctx, k); err != nil {
-		return err
+	err := v.prove(ctx, k)
+	if v.overtaken(err) { // since Unlock has proved it
+		_, _, err = v.renew(ctx)
 	}
-	_, err := v.tenant(ctx, runtime.DefaultTenant)
+	if err == nil {
+		_, err = v.tenant(ctx, runtime.DefaultTenant)
+	}
 	return err
 }
 
