@@ -83,7 +83,7 @@ func (a *App) unlockBeside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(keys) > 1 || missed != nil {
+	if a.unsettled(keys, missed) {
 		a.keyAsked.beside.Go(func() { a.settleKeys(ctx, keys) }) // which asks the service too
 	}
 	return a.ordered(ctx)

@@ -60,3 +60,23 @@ func TestAKeyThatIsRotatedWhileItIsRead(t *testing.T) {
 	})
 	refusedFor(t, err, runtime.CodeVaultLocked, runtime.ReasonWrongMasterKey)
 }
+
+// What a killed rotation leaves of keys that never came into force goes with the next start.
+func TestTheNextStartRemovesWhatAKilledRotationLeft(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	litter := []string{"master.key.new-1", "master.key.next.new-22"}
+	for _, name := range litter {
+		if err := os.WriteFile(filepath.Join(k.Dir, name), []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := stored(t, k, "master.key")
+	k.Open(t, "")
+	for _, name := range litter {
+		gone(t, k, name)
+	}
+	if stored(t, k, "master.key") != before {
+		t.Error("the key itself was replaced")
+	}
+}

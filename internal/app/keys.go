@@ -113,7 +113,7 @@ func keyPlace(source string) string {
 // and of one whose making was cut short or is under way in another process.
 func (a *App) unlockVault(ctx context.Context) error {
 	keys, missed, err := a.openWith(ctx, a.fetchKeys)
-	if err == nil && (len(keys) > 1 || missed != nil) {
+	if err == nil && a.unsettled(keys, missed) {
 		a.settleKeys(ctx, keys)
 	}
 	return err
@@ -135,6 +135,16 @@ func (a *App) openWith(ctx context.Context, fetch func(context.Context) ([]vault
 		}
 	}
 	return keys, missed, err
+}
+
+// unsettled reports whether something of a rotation that was cut short may be left beside the key
+// in force.
+func (a *App) unsettled(keys []vault.MasterKey, missed error) bool {
+	if len(keys) > 1 || missed != nil {
+		return true
+	}
+	place, err := a.placeNamed(keyPlace(a.keySource()))
+	return err == nil && place != nil && place.Littered()
 }
 
 // tryKeys opens the vault with one of the keys that could be had. Where none is the right one,

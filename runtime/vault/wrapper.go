@@ -18,6 +18,7 @@ type KeyWrapper interface {
 	// Next returns the key that shall follow, once it is durably kept beside the
 	// others. One that was left behind by a Next before is returned again.
 	Next(ctx context.Context) (MasterKey, error)
-	// Settle keeps this key, which is one of Keys, and removes the others.
+	// Settle keeps this key, which is one of Keys, and removes the others, also those that a
+	// Next which was killed had not yet kept.
 	Settle(ctx context.Context, key MasterKey) error
 }

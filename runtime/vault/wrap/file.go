@@ -40,8 +40,12 @@ func (f File) Keys(context.Context) ([]vault.MasterKey, error) {
 	return nil, err
 }
 
-// Next implements [vault.KeyWrapper].
+// Next implements [vault.KeyWrapper]. It refuses a link: the new key would take the link's place,
+// while the old one stays where that led to.
 func (f File) Next(context.Context) (vault.MasterKey, error) {
+	if err := (KeyFile{f.Path}).RefuseLink(); err != nil {
+		return vault.MasterKey{}, err
+	}
 	return vault.NewMasterKeyFile(f.Path + nextSuffix)
 }
 
@@ -50,7 +54,7 @@ func (f File) Settle(_ context.Context, key vault.MasterKey) error {
 	next, err := vault.LoadMasterKey(f.Path + nextSuffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return KeyFile{f.Path}.Sweep()
 	case err != nil:
 		return err
 	}
@@ -58,9 +62,12 @@ func (f File) Settle(_ context.Context, key vault.MasterKey) error {
 }
 
 // settle lets the file that shall follow take the place of the one before it, or
-// removes it.
+// removes it, and with it what was on the way to become one.
 func settle(path string, follows bool) error {
-	var err error
+	err := KeyFile{path}.Sweep()
+	if err != nil {
+		return err
+	}
 	if follows {
 		err = system.Rename(path+nextSuffix, path)
 	} else {

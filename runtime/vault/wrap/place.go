@@ -66,8 +66,8 @@ func (f KeyFile) Take(context.Context) ([]byte, error) {
 	return kept, nil
 }
 
-// RefuseLink refuses a file that is a link: with it not the key would go, but only a way
-// to it.
+// RefuseLink refuses a file that is a link: what removes or replaces it leaves the key where
+// the link led to.
 func (f KeyFile) RefuseLink() error {
 	info, err := os.Lstat(f.Path)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {

@@ -163,3 +163,27 @@ func TestCopiesThatAKillLeftAreSwept(t *testing.T) {
 		}
 	}
 }
+
+// To settle is to keep one key: what a killed rotation was about to keep goes too, whether a key
+// follows or not.
+func TestToSettleSweeps(t *testing.T) {
+	for name, keeps := range map[string]func(path string) vault.KeyWrapper{
+		"file":    func(path string) vault.KeyWrapper { return wrap.File{Path: path} },
+		"service": func(path string) vault.KeyWrapper { return wrap.Service{Path: path, Cipher: command("good")} },
+	} {
+		path := filepath.Join(t.TempDir(), "master.key")
+		w := keeps(path)
+		key, err := w.Next(t.Context())
+		for range 2 {
+			if err == nil {
+				err = os.WriteFile(path+".next.new-1", []byte(kept), 0o600)
+			}
+			if err == nil {
+				err = w.Settle(t.Context(), key)
+			}
+			if left := (wrap.KeyFile{Path: path}).Littered(); err != nil || left {
+				t.Errorf("%s: something is left: %v, %v", name, left, err)
+			}
+		}
+	}
+}

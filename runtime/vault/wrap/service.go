@@ -70,8 +70,11 @@ func (s Service) load(ctx context.Context, path string) (vault.MasterKey, error)
 }
 
 // Next implements [vault.KeyWrapper]. A key counts only once the service has
-// shown that it opens it again.
+// shown that it opens it again. A link is refused, as by [File.Next].
 func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
+	if err := (KeyFile{s.Path}).RefuseLink(); err != nil {
+		return vault.MasterKey{}, err
+	}
 	if key, err := s.load(ctx, s.Path+nextSuffix); !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -98,6 +101,9 @@ func (s Service) Next(ctx context.Context) (vault.MasterKey, error) {
 func (s Service) Settle(ctx context.Context, key vault.MasterKey) error {
 	next, err := s.load(ctx, s.Path+nextSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := (KeyFile{s.Path}).Sweep(); err != nil {
+			return err
+		}
 		return system.SyncFolder(filepath.Dir(s.Path))
 	}
 	if err != nil {
