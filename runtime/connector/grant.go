@@ -30,6 +30,7 @@ type Grant struct {
 	Previous     string    `json:"previous_token,omitempty"` // the access token of before, which an API may take still
 	PreviousEnds time.Time `json:"previous_ends,omitzero"`   // zero: the provider has not said
 	Spent        bool      `json:"spent,omitempty"`          // an API has refused the access token before its end
+	Paused       pause     `json:"paused,omitzero"`          // the provider has failed, and is left alone
 	Over         string    `json:"over,omitempty"`           // why the provider gives no more tokens; "": it does
 
 	// Of a client itself.
@@ -80,6 +81,22 @@ func (g *Grant) text() (string, error) {
 	e.SetIndent("", " ")
 	err := e.Encode(g)
 	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// alike reports whether two values are one grant but for what is noted of it without its provider.
+func alike(a, b runtime.Secret) bool {
+	texts := [2]string{}
+	for i, value := range []runtime.Secret{a, b} {
+		g, err := open(value)
+		if err != nil {
+			return false
+		}
+		g.Spent, g.Paused = false, pause{}
+		if texts[i], err = g.text(); err != nil {
+			return false
+		}
+	}
+	return texts[0] == texts[1]
 }
 
 // errForm is of a grant that this kimbap cannot use. It quotes nothing.

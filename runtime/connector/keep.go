@@ -21,12 +21,18 @@ type unsaved struct {
 	why   error            // it could not be stored
 }
 
+// replaces reports whether a grant may take the place of a value. What another process, which asked
+// with that value, has noted of it since makes no other one of it.
+func (u unsaved) replaces(stored runtime.Secret) bool {
+	return slices.ContainsFunc(u.was, func(was runtime.Secret) bool { return stored.Equal(was) || alike(stored, was) })
+}
+
 // held is a grant that is not stored yet, nil for none. It is tried again now and then, unless
 // somebody has stored another one.
 func (c *Connector) held(ctx context.Context, at place, stored runtime.Secret) *Grant {
 	c.mu.Lock()
 	u, ok := c.unsaved[at]
-	if ok && !slices.ContainsFunc(u.was, stored.Equal) {
+	if ok && !u.replaces(stored) {
 		delete(c.unsaved, at)
 		ok = false
 	}
@@ -78,7 +84,8 @@ func (c *Connector) keep(ctx context.Context, at place, u unsaved) (kept bool) {
 	return kept
 }
 
-// put stores a grant where one of the values that it may replace is stored.
+// put stores a grant where one of the values that it may replace is stored, also where something was
+// noted of that meanwhile.
 func (c *Connector) put(ctx context.Context, at place, u unsaved) error {
 	value, err := u.grant.Seal()
 	if err != nil {
@@ -88,6 +95,13 @@ func (c *Connector) put(ctx context.Context, at place, u unsaved) error {
 		if err = c.o.Keeper.Replace(ctx, at.tenant, at.name, was, value); !errors.Is(err, vault.ErrReplaced) {
 			return err
 		}
+	}
+	var now runtime.Secret
+	if _, lerr := c.o.Keeper.Look(ctx, at.tenant, at.name, func(stored runtime.Secret) { now = stored }); lerr != nil {
+		return lerr
+	}
+	if u.replaces(now) {
+		return c.o.Keeper.Replace(ctx, at.tenant, at.name, now, value)
 	}
 	return err
 }

@@ -101,7 +101,8 @@ func (g *Grant) take(t *oauth2.Token, now time.Time) error {
 	default:
 		g.Previous, g.PreviousEnds = "", time.Time{}
 	}
-	g.AccessToken, g.Spent, g.Obtained, g.Expires = t.AccessToken, false, now.Round(0).UTC(), time.Time{} // by the wall: a machine may sleep
+	g.AccessToken, g.Spent, g.Paused = t.AccessToken, false, pause{}
+	g.Obtained, g.Expires = now.Round(0).UTC(), time.Time{} // by the wall: a machine may sleep
 	if life := lives(t); life != 0 {
 		g.Expires = g.Obtained.Add(time.Duration(min(max(life, 1), longestLife)) * time.Second)
 	}

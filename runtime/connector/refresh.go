@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -21,13 +20,6 @@ const (
 	patience      = 2 * time.Second // of a request that has a token which is still good
 	ending        = 6 * time.Second // that the end of a process waits for a renewal and for the database
 )
-
-// failure is a provider that is left alone for a while.
-type failure struct {
-	until time.Time
-	times int
-	err   error
-}
 
 // Events that stand in the trail. A result says that a grant is over, and why, or that it
 // could not be given back.
@@ -98,19 +90,6 @@ func orToken(fallback runtime.Credential, err error) (runtime.Credential, error)
 		return fallback, nil
 	}
 	return runtime.Credential{}, err
-}
-
-// refusedNow is why nothing is asked at this moment; nil: it is.
-func (c *Connector) refusedNow(at place, g *Grant, now time.Time) error {
-	if g.Over != "" || !g.renews() {
-		return over(at.name, g)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f, ok := c.failing[at]; ok && now.Before(f.until) {
-		return f.err
-	}
-	return nil
 }
 
 // renewed is renew whose panic is an error: singleflight would end the process with it.
@@ -186,7 +165,7 @@ func (c *Connector) ask(ctx context.Context, at place, g *Grant, cred runtime.Cr
 	case errors.Is(err, errOver):
 		return got, true, c.end(ctx, at, g, cred.Value)
 	case err != nil:
-		return got, true, c.failed(at, err)
+		return got, true, c.failed(ctx, at, g, cred.Value, err)
 	}
 	c.mu.Lock()
 	delete(c.failing, at)
@@ -220,7 +199,7 @@ func (c *Connector) newest(ctx context.Context, at place) (*Grant, runtime.Crede
 // end notes once that a grant is over, so that its provider is not asked again.
 func (c *Connector) end(ctx context.Context, at place, g *Grant, was runtime.Secret) error {
 	ended := *g
-	ended.Over, ended.AccessToken, ended.RefreshToken, ended.Previous = "invalid_grant", "", "", ""
+	ended.Over, ended.AccessToken, ended.RefreshToken, ended.Previous, ended.Paused = "invalid_grant", "", "", "", pause{}
 	if err := c.o.Note(ctx, at.tenant, EventOver, at.name, ended.Over); err != nil {
 		return err
 	}
@@ -240,25 +219,4 @@ func over(name string, g *Grant) error {
 		Code: runtime.CodeNoCredential, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
 		Msg: why, Hint: "the owner of this kimbap signs in anew: kimbap link SERVICE",
 	}
-}
-
-// failed has a provider left alone for a while, longer each time, and says so.
-func (c *Connector) failed(at place, cause error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.failing[at]
-	pause := min(firstPause<<min(f.times, 3), longestWait)
-	var told *refusal
-	if errors.As(cause, &told) && told.after > 0 {
-		pause = max(firstPause, min(told.after, longestWait))
-	}
-	pause += time.Duration(rand.Int64N(int64(pause)/5 + 1)) // not all at once
-	f.until, f.times = c.o.Clock().Add(pause), f.times+1
-	f.err = &runtime.Error{
-		Code: runtime.CodeUpstream, Reason: runtime.ReasonOAuthRefreshFailed, Stage: runtime.StageCredential,
-		Msg: "the OAuth provider gave no new access token for " + at.name, Hint: hint(cause, renewable(cause)),
-		RetryAfter: pause, Err: fmt.Errorf("%w: %w", runtime.ErrNotSent, cause),
-	}
-	c.failing[at] = f
-	return f.err
 }
