@@ -101,11 +101,9 @@ func (s *Server) mint(w http.ResponseWriter, r *http.Request, a visit) error {
 		Groups []string `json:"groups"`
 		TTL    span     `json:"ttl"`
 	}
+	body.TTL = span(time.Hour)
 	if _, err := read(w, r, &body); err != nil {
 		return err
-	}
-	if body.TTL == 0 {
-		body.TTL = span(time.Hour)
 	}
 	made, err := s.o.Operator.Mint(r.Context(), a.who, Grant{
 		Agent: body.Agent, Scopes: body.Scopes, Roles: body.Roles, Groups: body.Groups, TTL: time.Duration(body.TTL),
