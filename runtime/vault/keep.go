@@ -141,7 +141,7 @@ func (v *Vault) seal(t *tenant, row *Sealed, plain []byte) (err error) {
 }
 
 // Rotate replaces the value of a stored secret; it goes where the old one went.
-// The end of the old value is not that of the new one.
+// The end of the old value is not that of the new one, and its last use neither.
 func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, value runtime.Secret, expires time.Time) (int, error) {
 	if err := refuseGiven(name, value); err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func (v *Vault) Rotate(ctx context.Context, of runtime.Tenant, name string, valu
 		if value.Equal(old) {
 			return invalid("make a new key at the service first", "this is the value of %q that is stored already", name)
 		}
-		row.Expires = expires
+		row.Expires, row.LastUsed = expires, time.Time{}
 		return nil
 	})
 }
@@ -255,6 +255,9 @@ func (v *Vault) List(ctx context.Context, tenant runtime.Tenant) ([]Entry, error
 func (v *Vault) Remove(ctx context.Context, tenant runtime.Tenant, name string) (bool, error) {
 	defer v.Forget()
 	removed, err := v.o.Store.RemoveSecret(ctx, tenant, name)
+	if removed {
+		v.used.Delete(place{tenant, name}) // it was of this value, perhaps to give that back
+	}
 	return removed, unknowable(err)
 }
 

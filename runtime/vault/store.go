@@ -38,7 +38,8 @@ type Store interface {
 	Strays(ctx context.Context) (int, error)
 	// RemoveSecret reports whether there was one.
 	RemoveSecret(ctx context.Context, tenant runtime.Tenant, name string) (bool, error)
-	// Touch notes last uses, a batch at a time. Unknown names are passed over.
+	// Touch notes last uses, a batch at a time. Unknown names are passed over, and so is a use
+	// from before a version that has none yet: it was of another value.
 	Touch(ctx context.Context, tenant runtime.Tenant, used map[string]time.Time) error
 	// RotateTenantKey stores the next key of a tenant together with all its
 	// secrets sealed anew; ErrConflict when r was not made from what is stored.

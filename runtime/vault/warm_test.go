@@ -131,6 +131,34 @@ func TestLastUsesAreWrittenInBatches(t *testing.T) {
 	}
 }
 
+// A value that takes the place of another has not been used, whatever that was: one that is stored
+// after a removal, and one that a person rotates to.
+func TestANewValueHasNoLastUse(t *testing.T) {
+	r := newRig(t)
+	r.set(t, tenant, "a", "1")
+	r.value(t, tenant, "a")
+	if removed, err := r.Remove(t.Context(), tenant, "a"); err != nil || !removed {
+		t.Fatal(err)
+	}
+	if err := r.Flush(t.Context()); err != nil || len(r.store.touched) > 0 {
+		t.Errorf("the use of what was removed is written: %v %v", r.store.touched, err)
+	}
+	r.set(t, tenant, "a", "2")
+	r.store.edit(tenant, "a", func(row *vault.Sealed) { row.LastUsed = r.clock.Now() })
+	if err := r.Replace(t.Context(), tenant, "a", runtime.NewSecret("2"), runtime.NewSecret("3")); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.List(t.Context(), tenant); err != nil || !list[0].LastUsed.Equal(r.clock.Now()) {
+		t.Errorf("a grant that is renewed is said not to be in use: %v", err)
+	}
+	if _, err := r.Rotate(t.Context(), tenant, "a", runtime.NewSecret("4"), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.List(t.Context(), tenant); err != nil || !list[0].LastUsed.IsZero() {
+		t.Errorf("the rotated value was used at %v: %v", list[0].LastUsed, err)
+	}
+}
+
 // BenchmarkCredentialUnseal is the first use of a credential: its row from the
 // store, and its ciphertext opened.
 func BenchmarkCredentialUnseal(b *testing.B) {

@@ -266,6 +266,31 @@ func lastUses(t *testing.T, s Store) {
 	if _, found, err := s.Secret(ctx, ours, "never stored"); err != nil || found {
 		t.Errorf("a use made a secret: %v %v", found, err)
 	}
+	usesOfBefore(t, s)
+}
+
+// usesOfBefore stores a value where another was, whose last use is told late: that was none of the
+// new one. A renewed one, which was used already, goes on with it.
+func usesOfBefore(t *testing.T, s Store) {
+	ctx := t.Context()
+	_, err := s.RemoveSecret(ctx, ours, "a")
+	must(t, err)
+	anew := aSecret(ours, "a", 1)
+	anew.Created = at(20)
+	must(t, s.PutSecrets(ctx, anew))
+	uses := func(told, want time.Time) {
+		t.Helper()
+		must(t, s.Touch(ctx, ours, map[string]time.Time{"a": told}))
+		got, _, err := s.Secret(ctx, ours, "a")
+		must(t, err)
+		same(t, "last use", got.LastUsed, want)
+	}
+	uses(at(19), time.Time{})
+	uses(at(20), at(20))
+	renewed := aSecret(ours, "a", 2)
+	renewed.Created, renewed.LastUsed = at(30), at(20)
+	must(t, s.PutSecrets(ctx, renewed))
+	uses(at(29), at(29))
 }
 
 func changes(t *testing.T, s Store) {

@@ -104,7 +104,8 @@ func (s *Store) Touch(ctx context.Context, tenant runtime.Tenant, used map[strin
 	return s.write(ctx, "note last uses", func(t Tx) error {
 		// In one order: two that wait for each other would wait until one is ended.
 		for _, name := range slices.Sorted(maps.Keys(used)) {
-			_, err := t.Exec("UPDATE secrets SET last_used = ?1 WHERE tenant = ?2 AND name = ?3 AND last_used < ?1",
+			// A use from before a value that nobody has used yet was of the one before it.
+			_, err := t.Exec("UPDATE secrets SET last_used = ?1 WHERE tenant = ?2 AND name = ?3 AND last_used < ?1 AND (created <= ?1 OR last_used > 0)",
 				micros(used[name]), string(tenant), name)
 			if err != nil {
 				return err
