@@ -42,6 +42,9 @@ func (a *App) Doctor(ctx context.Context) []Finding {
 	if err := egress.CheckAllow(a.config.Current().Egress.Allow); err != nil {
 		out = append(out, Finding{"egress", "warn", err.Error(), "take it out; where it is set: kimbap config show --origin"})
 	}
+	if open, found := a.doctorSecrets(); found {
+		out = append(out, open)
+	}
 	if revived, found := a.doctorRevived(ctx); found {
 		out = append(out, revived)
 	}
@@ -82,7 +85,7 @@ func (a *App) doctorKey(context.Context) Finding {
 	}
 	switch source := a.config.Current().MasterKey.Source; source {
 	case "env":
-		return Finding{"master key", "warn", "from the environment: every program of this shell could read it", "write it into " + a.home.MasterKey() + " (mode 0600), set master_key.source: file, then unset it"}
+		return a.doctorKeyGiven()
 	case "keyring", "command", "transit":
 		return Finding{"master key", "ok", "kept by: " + source, ""}
 	}
