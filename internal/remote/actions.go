@@ -18,7 +18,7 @@ import (
 // How long one request waits for a person: on a socket all the time that it may, and where
 // others may stand between less than any of them waits for an answer. nginx ends a silent
 // request after 60 seconds, and HAProxy mostly after 30 or 50. And nginx 1.22 can take an
-// interim answer for the answer, so none is asked for.
+// interim answer for the answer, so no wait is asked for that would have one.
 const (
 	longest = time.Hour
 	oneTurn = 10 * time.Second // a script may wait for two people in one request

@@ -152,6 +152,9 @@ func (c *Client) do(ctx context.Context, method, path string, body any, most int
 	if !c.token.Empty() {
 		r.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
+	if listens(ctx) && method == http.MethodPost {
+		r.Header.Set(fieldInterim, "1")
+	}
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, c.unanswered(ctx, method, err)

@@ -11,6 +11,14 @@ import (
 	"time"
 )
 
+// fieldInterim asks for interim answers, which nobody gets who does not ask.
+const fieldInterim = "Kimbap-Interim"
+
+// listens reports whether somebody is told of interim answers in a context.
+func listens(ctx context.Context) bool {
+	return ctx.Value(waitingKey{}) != nil || ctx.Value(pausingKey{}) != nil
+}
+
 type waitingKey struct{}
 
 // waiting tells of a question once.

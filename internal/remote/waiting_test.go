@@ -37,7 +37,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Wait string }
 	_ = json.NewDecoder(r.Body).Decode(&body)
 	a.waits = append(a.waits, body.Wait)
-	if a.interim && strings.HasSuffix(r.URL.Path, ":execute") {
+	if a.interim && r.Header.Get("Kimbap-Interim") == "1" && strings.HasSuffix(r.URL.Path, ":execute") {
 		w.Header().Set("Kimbap-Approval", "apr_1")
 		w.Header().Set("Kimbap-Approval-Until", "2026-11-29T12:00:00Z")
 		w.WriteHeader(http.StatusProcessing)

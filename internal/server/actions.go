@@ -13,8 +13,9 @@ import (
 )
 
 // The fields of the interim answer (102) that says a person is waited for: of a call, and of
-// a script.
+// a script. A request asks for one by the first.
 const (
+	fieldInterim   = "Kimbap-Interim"
 	fieldApproval  = "Kimbap-Approval"
 	fieldUntil     = "Kimbap-Approval-Until"
 	fieldExecution = "Kimbap-Execution"
@@ -144,11 +145,18 @@ func (s *Server) do(w http.ResponseWriter, r *http.Request, a visit, action stri
 	})
 }
 
-// waits tells a caller that waits what it waits for: 102 (RFC 2518 section 10.1). Clients of
-// HTTP/1.0, as nginx is to what it stands before, know none and would take it for the answer.
+// takesInterim reports whether a caller can tell an interim answer from the answer. HTTP/1.1
+// demands it of everybody (RFC 9110 section 15.2), and Python's http.client, with all that is
+// built on it, takes 102 for the answer, and the answer for that of its next request. So only
+// who asks for it gets one, and never HTTP/1.0, as nginx speaks to what it stands before.
+func takesInterim(r *http.Request) bool {
+	return r.ProtoAtLeast(1, 1) && r.Header.Get(fieldInterim) == "1"
+}
+
+// waits tells a caller that waits what it waits for: 102 (RFC 2518 section 10.1).
 func waits(w http.ResponseWriter, r *http.Request) func(string, time.Time) {
 	return func(id string, until time.Time) {
-		if !r.ProtoAtLeast(1, 1) {
+		if !takesInterim(r) {
 			return
 		}
 		h := w.Header()
@@ -163,7 +171,7 @@ func waits(w http.ResponseWriter, r *http.Request) func(string, time.Time) {
 // pauses is waits for who has sent a script.
 func pauses(w http.ResponseWriter, r *http.Request) func(string) {
 	return func(id string) {
-		if !r.ProtoAtLeast(1, 1) {
+		if !takesInterim(r) {
 			return
 		}
 		h := w.Header()
