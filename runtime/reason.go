@@ -73,6 +73,7 @@ const (
 	ReasonWrongPIN             Reason = "wrong_pin"             // a wrong PIN, or too many of them
 	ReasonPreconditionRequired Reason = "precondition_required" // a write must name what it replaces (RFC 6585 section 3)
 	ReasonPreconditionFailed   Reason = "precondition_failed"   // what would be replaced is not what was named (RFC 9110 section 13.1.1)
+	ReasonRequestTimeout       Reason = "request_timeout"       // a request of the API or a form of the console did not arrive in time
 	ReasonIdempotency          Reason = "idempotency_key"       // the same Idempotency-Key came with a different request
 	ReasonReadOnly             Reason = "read_only"             // kept in files, which cannot be changed over the network
 	ReasonOwnRequest           Reason = "own_request"           // a token may not decide what it asked for itself

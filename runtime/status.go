@@ -27,6 +27,8 @@ func (e *Error) Status() int {
 		return http.StatusPreconditionFailed
 	case ReasonIdempotency:
 		return http.StatusUnprocessableEntity
+	case ReasonRequestTimeout:
+		return http.StatusRequestTimeout
 	case ReasonExpectation:
 		return http.StatusExpectationFailed
 	}

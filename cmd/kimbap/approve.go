@@ -40,7 +40,8 @@ func newApproveListCommand(c *cli) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				if standing {
-					return errHere
+					list, err := listOf[app.Standing](ctx, there, "/v1/standing", nil, 0)
+					return c.sayStanding(list, err)
 				}
 				list, err := listOf[app.Approval](ctx, there, "/v1/approvals", url.Values{"all": {strconv.FormatBool(all)}}, 0)
 				if err != nil {
@@ -52,7 +53,7 @@ func newApproveListCommand(c *cli) *cobra.Command {
 			}
 			return c.with(cmd.Context(), listsRights(), func(ctx context.Context, a *app.App) error {
 				if standing {
-					return c.sayStanding(ctx, a)
+					return c.sayStanding(a.Standing(ctx))
 				}
 				list, err := a.ListApprovals(ctx, all)
 				if err != nil {
@@ -120,8 +121,7 @@ func (c *cli) sayNarrow(row []string) {
 	fmt.Fprintf(c.out, "%*s%s\n", indent, "", joinWrapped([]string{action, request}, c.width, indent))
 }
 
-func (c *cli) sayStanding(ctx context.Context, a *app.App) error {
-	list, err := a.Standing(ctx)
+func (c *cli) sayStanding(list []app.Standing, err error) error {
 	if err != nil {
 		return err
 	}
@@ -145,18 +145,36 @@ func newApproveRevokeCommand(c *cli) *cobra.Command {
 		Example: "  kimbap approve list --standing\n  kimbap approve revoke apr_…",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
+				asked, err := decideElsewhere(ctx, there, args[0], "revoke", nil)
+				if err != nil {
+					return err
+				}
+				return c.sayRevoked(args[0], asked.State)
+			}); done {
+				return err
+			}
 			return c.with(cmd.Context(), takesAway(), func(ctx context.Context, a *app.App) error {
 				if err := a.RevokeStanding(ctx, args[0]); err != nil {
 					return err
 				}
-				left := "nothing more"
-				if asked, _, err := a.ShowApproval(ctx, args[0], false); err == nil && asked.State == "approved" {
-					left = "only what was asked for, once, which has not been sent yet"
+				asked, _, err := a.ShowApproval(ctx, args[0], false)
+				if err != nil { // which is revoked all the same
+					asked.State = ""
 				}
-				return c.show(map[string]any{"revoked": args[0]}, func() { fmt.Fprintf(c.out, "revoked: %s allows %s\n", args[0], left) })
+				return c.sayRevoked(args[0], asked.State)
 			})
 		},
 	}
+}
+
+// sayRevoked says what is left of an approval that stood.
+func (c *cli) sayRevoked(id, state string) error {
+	left := "nothing more"
+	if state == "approved" {
+		left = "only what was asked for, once, which has not been sent yet"
+	}
+	return c.show(map[string]any{"revoked": id}, func() { fmt.Fprintf(c.out, "revoked: %s allows %s\n", id, left) })
 }
 
 func newApproveShowCommand(c *cli) *cobra.Command {

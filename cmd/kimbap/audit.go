@@ -205,7 +205,7 @@ the value.`,
 			q.Limit = limit + 1 // one more, to say that there are more
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				if value {
-					return errHere
+					return onlyHere("audit search --value-stdin")
 				}
 				found, err := recordsElsewhere(ctx, there, q, q.Limit)
 				return c.searched(found, limit, err)

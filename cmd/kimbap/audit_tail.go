@@ -35,7 +35,7 @@ func newAuditTailCommand(c *cli) *cobra.Command {
 			if done, err := c.atServer(cmd, func(ctx context.Context, there *remote.Client) error {
 				switch {
 				case follow:
-					return errHere
+					return onlyHere("audit tail -f")
 				case lines == 0: // which there would ask for all
 					return nil
 				}

@@ -29,10 +29,19 @@ import (
 // errHere says that the daemon is not asked.
 var errHere = errors.New("this process does it")
 
+// onlyHere is errHere for what a server does not do either.
+type onlyHere string
+
+// Error implements error.
+func (o onlyHere) Error() string { return string(o) + " is done by this process" }
+
+// Unwrap returns errHere.
+func (o onlyHere) Unwrap() error { return errHere }
+
 // connected are the commands that a server can do.
 func connected() []string {
 	return []string{
-		"call", "exec", "list", "show", "search", "llm", "approve list", "approve show", "approve accept", "approve reject", "approve wait", "audit search", "audit tail", "run", "proxy", "env",
+		"call", "exec", "list", "show", "search", "llm", "approve list", "approve show", "approve accept", "approve reject", "approve revoke", "approve wait", "audit search", "audit tail", "run", "proxy", "env",
 	}
 }
 
@@ -273,8 +282,12 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 		c.declined = !daemon
 		return err
 	case errors.Is(err, errHere):
+		what := "this"
+		if flag := onlyHere(""); errors.As(err, &flag) {
+			what = string(flag)
+		}
 		return &failure{
-			what: "this cannot be done by a kimbap elsewhere (--server, or server.url): call --trace, exec --check and audit tail -f are done by the kimbap of this machine only",
+			what: "this cannot be done by a kimbap elsewhere (--server, or server.url): " + what + " is done by the kimbap of this machine only",
 			fix:  "leave the flag out, or use this machine's kimbap with --server ''", exit: exitUsage,
 		}
 	}

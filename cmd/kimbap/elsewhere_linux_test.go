@@ -88,6 +88,45 @@ func TestTheDaemonSaysWhatTheCommandSays(t *testing.T) {
 	}
 }
 
+// A yes for a while is listed and taken back where it was given; and what only the kimbap of this
+// machine does is named by what was asked for.
+func TestAYesIsTakenBackAtTheServer(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	api := k.ServeAPI(t, app.APIOptions{})
+	agent := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
+	operator := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.operator"))
+	as := func(token string, args ...string) string {
+		return invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + token, "KIMBAP_HOME=/nowhere/at/all"}, args...)
+	}
+	id := regexp.MustCompile(`apr_[0-9a-z]+`).FindString(as(agent, "call", "notes.delete-note", "--id", "3", "--no-wait"))
+	if said := as(operator, "approve", "accept", id, "--for", "10m"); !strings.HasPrefix(said, "exit 0\n") {
+		t.Fatal(said)
+	}
+	if said := as(operator, "approve", "list", "--standing"); !strings.HasPrefix(said, "exit 0\n") || !strings.Contains(said, id) || !strings.Contains(said, "notes.delete-note") {
+		t.Errorf("standing: %s", said)
+	}
+	if said := as(agent, "approve", "revoke", id); !strings.HasPrefix(said, "exit 5\n") {
+		t.Errorf("revoked by the agent: %s", said)
+	}
+	if said := as(operator, "approve", "revoke", id); said != "exit 0\nrevoked: "+id+" allows only what was asked for, once, which has not been sent yet\n" {
+		t.Errorf("revoke: %s", said)
+	}
+	if said := as(operator, "approve", "list", "--standing", "-o", "json"); said != "exit 0\n[]\n" {
+		t.Errorf("standing: %s", said)
+	}
+	if said := as(operator, "approve", "revoke", id); !strings.HasPrefix(said, "exit 3\n") {
+		t.Errorf("revoked twice: %s", said)
+	}
+	for what, args := range map[string][]string{
+		"call --trace": {"call", "notes.get-note", "--id", "1", "--trace"}, "exec --check": {"exec", "--check", "-e", "return 1"},
+		"audit tail -f": {"audit", "tail", "-f"}, "audit search --value-stdin": {"audit", "search", "--value-stdin"},
+	} {
+		if said := as(operator, args...); !strings.HasPrefix(said, "exit 2\n") || !strings.Contains(said, "server.url): "+what+" is done by the kimbap of this machine only") {
+			t.Errorf("%s: %s", what, said)
+		}
+	}
+}
+
 // A command that a server cannot do is refused before it does anything here.
 func TestConnectedModeTouchesNoHome(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})

@@ -30,7 +30,7 @@ func (c *cli) callElsewhere(ctx context.Context, cmd *cobra.Command, there *remo
 		return err
 	}
 	if f.trace {
-		return errHere
+		return onlyHere("call --trace")
 	}
 	call := remote.Call{Input: args, DryRun: f.dryRun, All: f.all, Max: f.most}
 	if f.dryRun {
@@ -83,7 +83,10 @@ func (c *cli) previewElsewhere(ctx context.Context, there *remote.Client, ref st
 // execElsewhere is `exec` at another kimbap.
 func (c *cli) execElsewhere(ctx context.Context, there *remote.Client, source string, limit time.Duration, f *execFlags) (app.ScriptResult, error) {
 	var result app.ScriptResult
-	if f.check || c.daemonRefuses(source, limit, f) {
+	if f.check {
+		return result, onlyHere("exec --check")
+	}
+	if c.daemonRefuses(source, limit, f) {
 		return result, errHere
 	}
 	var body map[string]any

@@ -56,8 +56,8 @@ func (s apiAgent) Tools(_ context.Context, who runtime.Principal, name string) (
 }
 
 // Search implements [server.Agent].
-func (s apiAgent) Search(_ context.Context, who runtime.Principal, query string, limit int) (any, error) {
-	return s.a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit})
+func (s apiAgent) Search(_ context.Context, who runtime.Principal, query string, limit, offset int) (any, error) {
+	return s.a.toolbox().Find(&who, sandbox.Search{Query: query, Limit: limit, Offset: offset})
 }
 
 // Advice implements [server.Agent].

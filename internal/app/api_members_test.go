@@ -40,6 +40,7 @@ func TestTheMembersOfAnswersAreDescribed(t *testing.T) {
 			app.Approval
 			Text string `json:"text"`
 		}]()},
+		{schema("Standing"), reflect.TypeFor[app.Standing]()},
 		{schema("Token"), reflect.TypeFor[struct {
 			app.TokenInfo
 			Token string `json:"token"`

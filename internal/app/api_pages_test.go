@@ -34,7 +34,7 @@ func TestALifeInSecondsIsKeptTo(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Body), &made); err != nil || got.Status != 201 || made.Expires.Sub(made.Created) != 24*time.Hour {
 		t.Errorf("a day: %d %s", got.Status, got.Body)
 	}
-	for _, ttl := range []string{"0", `"0s"`, "null", "-5", "1e300", "1e10", `"721h"`, `"31d"`, `"1d12h"`} {
+	for _, ttl := range []string{"0", `"0"`, `"0s"`, "null", "-5", "1e300", "1e10", `"721h"`, `"31d"`, `"1d12h"`} {
 		if got := c.ask(t, token, "POST", "/v1/tokens", `{"agent":"x","scopes":["*"],"ttl":`+ttl+`}`); got.Status != 400 {
 			t.Errorf("ttl %s: %d %s", ttl, got.Status, got.Body)
 		}

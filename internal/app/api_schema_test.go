@@ -281,7 +281,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	}
 	ask(execute, "/v1/actions/notes/none:execute", agent, `{"input":{}}`, 404)
 	ask(execute, "/v1/actions/notes/get-note:execute", "", `{}`, 401)
-	for _, list := range []string{"/v1/tools/search", "/v1/tools/advice", "/v1/services", "/v1/actions", "/v1/tools", "/v1/approvals", "/v1/audit", "/v1/tokens", "/v1/vault"} {
+	for _, list := range []string{"/v1/tools/search", "/v1/tools/advice", "/v1/services", "/v1/actions", "/v1/tools", "/v1/approvals", "/v1/standing", "/v1/audit", "/v1/tokens", "/v1/vault"} {
 		ask("GET "+list, list, admin, "", 200)
 		ask("GET "+list, list+"?nothing=1", admin, "", 400)
 	}
@@ -295,6 +295,11 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	ask("POST /v1/approvals/{id}:result", "/v1/approvals/"+first+":result", agent, "", 403)
 	ask("POST /v1/approvals/{id}:accept", "/v1/approvals/"+first+":accept", agent, "", 403)
 	ask("POST /v1/approvals/{id}:accept", "/v1/approvals/"+first+":accept", admin, "", 200)
+	allowed := held(4)
+	ask("POST /v1/approvals/{id}:accept", "/v1/approvals/"+allowed+":accept", admin, `{"for":"1m"}`, 200)
+	ask("GET /v1/standing", "/v1/standing", admin, "", 200)
+	ask("POST /v1/approvals/{id}:revoke", "/v1/approvals/"+allowed+":revoke", admin, "", 200)
+	ask("POST /v1/approvals/{id}:revoke", "/v1/approvals/"+allowed+":revoke", admin, "", 404)
 	ask("POST /v1/approvals/{id}:reject", "/v1/approvals/"+second+":reject", admin, `{"reason":"no"}`, 200)
 	var made struct{ ID string }
 	_ = json.Unmarshal([]byte(ask("POST /v1/tokens", "/v1/tokens", admin, `{"agent":"x","scopes":["notes.*"],"ttl":"1m"}`, 201).Body), &made)
@@ -336,7 +341,8 @@ func TestBodiesAreAsDescribed(t *testing.T) {
 			`{"input":{"id":1},"max":0.0}`, `{"input":{"id":1},"max":0.5}`,
 		},
 		"POST /v1/tokens": {
-			`{"agent":"","scopes":["*"]}`, `{"agent":"x","scopes":[]}`, `{"agent":"x"}`, `{"agent":"x","scopes":["*"],"ttl":"soon"}`, `{"agent":"x","scopes":["*"],"ttl":"1m"}`,
+			`{"agent":"","scopes":["*"]}`, `{"agent":"x","scopes":[]}`, `{"agent":"x"}`, `{"agent":"x","scopes":["*"],"ttl":"soon"}`, `{"agent":"x","scopes":["*"],"ttl":0}`,
+			`{"agent":"x","scopes":["*"],"ttl":-1}`, `{"agent":"x","scopes":["*"],"ttl":60}`, `{"agent":"x","scopes":["*"],"ttl":"1m"}`,
 		},
 		"POST /v1/proxy/tokens": {`{"agent":""}`, `{"agent":"x"}`},
 		"PUT /v1/vault/{name}":  {`{"value":"","hosts":["api.notes.test:443"]}`, `{"value":"a-value-1234","hosts":["api.notes.test:443"]}`},

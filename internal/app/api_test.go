@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,40 @@ func TestSearchAndAdviceShowWhatTheTokenMayDo(t *testing.T) {
 		}
 		if r := c.ask(t, none, "GET", page, ""); r.Status != 200 || strings.Contains(r.Body, "notes") {
 			t.Errorf("%s without the scope: %d %s", page, r.Status, r.Body)
+		}
+	}
+}
+
+// The offset that an answer names leads to the others.
+func TestASearchGoesOn(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	page := func(query string) (names []string, next int) {
+		t.Helper()
+		var found struct {
+			Items      []struct{ Name string }
+			NextOffset int
+		}
+		r := c.ask(t, agent, "GET", "/v1/tools/search?query=note"+query, "")
+		if err := json.Unmarshal([]byte(r.Body), &found); err != nil || r.Status != 200 {
+			t.Fatalf("%s: %d %s", query, r.Status, r.Body)
+		}
+		for _, one := range found.Items {
+			names = append(names, one.Name)
+		}
+		return names, found.NextOffset
+	}
+	all, _ := page("&limit=100")
+	got, next := page("&limit=2&offset=0")
+	rest, end := page("&limit=100&offset=" + strconv.Itoa(next))
+	if len(all) < 3 || next != 2 || end != 0 || !slices.Equal(all, append(got, rest...)) {
+		t.Errorf("of %v came %v, then %v", all, got, rest)
+	}
+	for _, bad := range []string{"-1", "x", "1.5"} {
+		if r := c.ask(t, agent, "GET", "/v1/tools/search?offset="+bad, ""); r.Status != 400 {
+			t.Errorf("offset %s: %d %s", bad, r.Status, r.Body)
 		}
 	}
 }
@@ -114,6 +149,59 @@ func TestAnAgentCollectsWhatAnOperatorAccepted(t *testing.T) {
 	}
 	if got := c.ask(t, agent, "POST", path+":result", ""); got.Status == 200 || len(k.Up.Requests()) != before+1 {
 		t.Errorf("again: %d %s, %d requests", got.Status, got.Body, len(k.Up.Requests())-before)
+	}
+}
+
+// Who can give a yes for a while over the API sees there what it allows, and takes it back.
+func TestAnOperatorTakesBackWhatItAllowed(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Roles: []string{runtime.RoleOperator}})
+	if err := k.Open(t, "").CreateTenant(t.Context(), "acme", false); err != nil {
+		t.Fatal(err)
+	}
+	theirs, _, err := k.OpenAs(t, "acme").CreateToken(t.Context(), app.TokenGrant{Agent: "op", Scopes: []string{"*"}, Roles: []string{runtime.RoleOperator}, TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := theirs.Reveal()
+	del := func() heard {
+		return c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3}}`)
+	}
+	id := del().problem(t).ApprovalID
+	if got := c.ask(t, operator, "POST", "/v1/approvals/"+id+":accept", `{"for":"10m"}`); got.Status != 200 {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	for range 2 {
+		if got := del(); got.Status != 200 {
+			t.Fatalf("it is allowed: %d %s", got.Status, got.Body)
+		}
+	}
+	items, _ := c.ask(t, operator, "GET", "/v1/standing", "").items(t)
+	if len(items) != 1 || items[0]["id"] != id || items[0]["action"] != "notes.delete-note" || items[0]["agent"] != "agent" {
+		t.Errorf("stands: %v", items)
+	}
+	for token, want := range map[string]int{agent: 403, other: 404} {
+		if got := c.ask(t, token, "POST", "/v1/approvals/"+id+":revoke", ""); got.Status != want {
+			t.Errorf("ended by somebody else: %d %s", got.Status, got.Body)
+		}
+	}
+	if items, _ := c.ask(t, other, "GET", "/v1/standing", "").items(t); len(items) > 0 {
+		t.Errorf("stands in another tenant: %v", items)
+	}
+	if got := c.ask(t, operator, "POST", "/v1/approvals/"+id+":revoke", ""); got.Status != 200 || !strings.Contains(got.Body, `"executed"`) {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	if items, _ := c.ask(t, operator, "GET", "/v1/standing", "").items(t); len(items) > 0 {
+		t.Errorf("stands: %v", items)
+	}
+	if got := del().problem(t); got.Code != runtime.CodeApprovalPending {
+		t.Errorf("still allowed: %+v", got)
+	}
+	if got := c.ask(t, operator, "GET", "/v1/audit?text="+id, ""); !strings.Contains(got.Body, `"approval.revoke"`) {
+		t.Errorf("not recorded: %s", got.Body)
 	}
 }
 

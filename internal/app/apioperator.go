@@ -48,6 +48,34 @@ func (s apiOperator) Decide(ctx context.Context, who runtime.Principal, id strin
 	return done, err
 }
 
+// Standing implements [server.Operator].
+func (s apiOperator) Standing(ctx context.Context, who runtime.Principal) ([]server.Item, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	list, err := seat.Standing(ctx)
+	var out []server.Item
+	for _, one := range list {
+		out = append(out, server.Item{Key: one.ID, Body: one})
+	}
+	return out, err
+}
+
+// EndStanding implements [server.Operator]. A locked vault opens no approval, and one can be
+// ended all the same.
+func (s apiOperator) EndStanding(ctx context.Context, who runtime.Principal, id string) (any, error) {
+	seat, err := s.a.seat(who)
+	if err != nil {
+		return nil, err
+	}
+	if err := seat.RevokeStanding(ctx, id); err != nil {
+		return nil, err
+	}
+	p, err := seat.approvals.Status(ctx, seat.Operator(), id)
+	return shownApproval(p), err
+}
+
 // foreign refuses an approval that was asked for by a token of the operator's own
 // making: it would be its own by a detour.
 func (s apiOperator) foreign(ctx context.Context, who runtime.Principal, p approval.Approval) error {

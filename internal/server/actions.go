@@ -57,17 +57,18 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request, a visit) error {
 }
 
 func (s *Server) search(w http.ResponseWriter, r *http.Request, a visit) error {
-	if err := onlyQuery(r, "query", "limit"); err != nil {
+	if err := onlyQuery(r, "query", "limit", "offset"); err != nil {
 		return err
 	}
-	q, limit := r.URL.Query(), 0
-	if text := q.Get("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			return invalid("write a number from 1 to 100", "limit is not one")
-		}
+	limit, err := count(r, "limit", 1, "write a number from 1 to 100")
+	if err != nil {
+		return err
 	}
-	body, err := s.o.Agent.Search(r.Context(), a.who, q.Get("query"), limit)
+	offset, err := count(r, "offset", 0, "write the nextOffset of the answer before, or leave it out")
+	if err != nil {
+		return err
+	}
+	body, err := s.o.Agent.Search(r.Context(), a.who, r.URL.Query().Get("query"), limit, offset)
 	return answerJSON(w, http.StatusOK, body, err)
 }
 
@@ -245,6 +246,19 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request, a visit) error 
 		err = room.holds(r.Context(), len(result.Body))
 	}
 	return answerResult(w, result, body.Raw, err)
+}
+
+// count reads a number of the query that is at least so much; 0: it is not there.
+func count(r *http.Request, name string, least int, fix string) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, invalid(fix, name+" is not one")
+	}
+	return n, nil
 }
 
 // flag reads a yes or no of the query.

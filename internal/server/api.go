@@ -44,8 +44,9 @@ type Agent interface {
 	Actions(ctx context.Context, who runtime.Principal, service string) ([]Item, error)
 	Action(ctx context.Context, who runtime.Principal, ref string) (any, error)
 	Tools(ctx context.Context, who runtime.Principal, name string) (any, error)
-	// Search finds tools by words, the best first; a limit of 0 is the usual one.
-	Search(ctx context.Context, who runtime.Principal, query string, limit int) (any, error)
+	// Search finds tools by words, the best first, without so many of these; a limit of 0 is the
+	// usual one.
+	Search(ctx context.Context, who runtime.Principal, query string, limit, offset int) (any, error)
 	// Advice is how to use one service, or with no name each of them.
 	Advice(ctx context.Context, who runtime.Principal, name string) (any, error)
 	// Call does an action. Its error is [Undone] where nothing of the call has reached an
@@ -88,6 +89,10 @@ type Filter struct {
 // [runtime.RoleAdmin] where it says so. All of it is of the tenant of who.
 type Operator interface {
 	Decide(ctx context.Context, who runtime.Principal, id string, d Decision) (any, error)
+	// Standing is what earlier decisions still allow. EndStanding ends one of them, and returns
+	// its approval.
+	Standing(ctx context.Context, who runtime.Principal) ([]Item, error)
+	EndStanding(ctx context.Context, who runtime.Principal, id string) (any, error)
 	// Records are the newest first; after is the key of the last one that was seen.
 	Records(ctx context.Context, who runtime.Principal, f Filter, after string, limit int) ([]Item, error)
 	Tokens(ctx context.Context, who runtime.Principal) ([]Item, error)

@@ -23,6 +23,29 @@ type nobody struct {
 	Lender
 }
 
+// A server that wants a token of everybody says so, to generators of clients and to whoever looks
+// for pages that are open; on a socket it is the kernel that says who asks.
+func TestTheDescriptionSaysWhoNeedsAToken(t *testing.T) {
+	for want, tcp := range map[string]bool{`[{"token":[]}]`: true, `[{},{"token":[]}]`: false} {
+		client, base := serve(t, tcp, Options{Agent: nobody{}}, func(*Server) {})
+		var d struct {
+			Security json.RawMessage
+			Paths    map[string]map[string]struct{ Security *[]any }
+		}
+		if _, text := ask(t, client, "GET", base+"/v1/openapi.json", ""); json.Unmarshal([]byte(text), &d) != nil || string(d.Security) != want {
+			t.Errorf("by TCP: %v: %s", tcp, d.Security)
+		}
+		for path, methods := range d.Paths {
+			for method, o := range methods {
+				status, _ := ask(t, client, strings.ToUpper(method), base+strings.NewReplacer("{", "", "}", "").Replace(path), "")
+				if open := o.Security != nil && len(*o.Security) == 0; tcp && open == (status == 401) {
+					t.Errorf("%s %s is open: %v, and answered %d", method, path, open, status)
+				}
+			}
+		}
+	}
+}
+
 // Each page is described, and nothing is described that is not there: on an API, on
 // a daemon, and on both together.
 func TestEveryPageIsDescribed(t *testing.T) {

@@ -14,8 +14,12 @@ import (
 //go:embed openapi.json
 var openapi []byte
 
-// describe is the description of the pages that this server has.
-func describe(routes chi.Routes) ([]byte, error) {
+// optional says of a description that some of who ask need no token: on the socket of a daemon
+// the kernel says who asks.
+var optional = json.RawMessage(`[{}, {"token": []}]`)
+
+// describe is the description of the pages that this server has, and of whether each needs a token.
+func describe(routes chi.Routes, requireToken bool) ([]byte, error) {
 	var document map[string]json.RawMessage
 	if err := json.Unmarshal(openapi, &document); err != nil {
 		return nil, err
@@ -39,6 +43,9 @@ func describe(routes chi.Routes) ([]byte, error) {
 	}
 	if document["paths"], err = json.Marshal(mine); err != nil {
 		return nil, err
+	}
+	if !requireToken {
+		document["security"] = optional
 	}
 	return json.Marshal(document)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,24 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, a visit) error {
 	}
 	done, err := s.o.Operator.Decide(r.Context(), a.who, chi.URLParam(r, "id"), Decision{Note: body.Reason})
 	return answerJSON(w, http.StatusOK, done, err)
+}
+
+// standing lists what earlier decisions still allow.
+func (s *Server) standing(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r, "limit", "cursor"); err != nil {
+		return err
+	}
+	items, err := s.o.Operator.Standing(r.Context(), a.who)
+	return s.page(w, r, a, items, err)
+}
+
+// endStanding ends what one of them allows beyond its one request.
+func (s *Server) endStanding(w http.ResponseWriter, r *http.Request, a visit) error {
+	if err := onlyQuery(r); err != nil {
+		return err
+	}
+	ended, err := s.o.Operator.EndStanding(r.Context(), a.who, chi.URLParam(r, "id"))
+	return answerJSON(w, http.StatusOK, ended, err)
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request, a visit) error {
@@ -101,7 +120,7 @@ func (s *Server) mint(w http.ResponseWriter, r *http.Request, a visit) error {
 		Groups []string `json:"groups"`
 		TTL    span     `json:"ttl"`
 	}
-	body.TTL = span(time.Hour)
+	body.TTL = span(time.Hour) // unless another is asked for
 	if _, err := read(w, r, &body); err != nil {
 		return err
 	}
@@ -247,6 +266,12 @@ func unread(r *http.Request, err error) error {
 			e.Hint = "a script has at most 64 KiB"
 		}
 		return e
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) { // ours: http.Server.ReadTimeout
+		return &runtime.Error{
+			Code: runtime.CodeTimeout, Reason: runtime.ReasonRequestTimeout, Msg: "the request did not arrive within " + runtime.Span(arrival),
+			Hint: "send it again, faster", Err: err,
+		}
 	}
 	return &runtime.Error{Code: runtime.CodeCanceled, Msg: "the request ended early", Err: err}
 }

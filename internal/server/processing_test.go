@@ -39,6 +39,19 @@ func TestInterimAnswersAreForThoseWhoAskForThem(t *testing.T) {
 	}
 }
 
+// Whoever needs too long for a request hears so, as RFC 9110 section 15.5.9 has it: the caller
+// has not left.
+func TestARequestThatDoesNotArriveIsToldSo(t *testing.T) {
+	_, base := serve(t, true, Options{Agent: nobody{}, Operator: nobody{}}, func(s *Server) { s.http.ReadTimeout = 200 * time.Millisecond })
+	for _, head := range []string{"POST /v1/exec HTTP/1.1\r\nContent-Type: application/json", "POST /v1/actions/a/b:execute HTTP/1.1\r\nContent-Type: application/json"} {
+		text := said(t, base, head+"\r\nHost: localhost\r\nAuthorization: Bearer a\r\nContent-Length: 400000\r\n\r\n"+`{"code":`)
+		if !strings.HasPrefix(text, "HTTP/1.1 408 Request Timeout\r\n") || !strings.Contains(text, "\r\nConnection: close\r\n") ||
+			!strings.Contains(text, `"code":"timeout","reason":"request_timeout"`) || !strings.Contains(text, "did not arrive within 30s") {
+			t.Errorf("%s:\n%s", head, text)
+		}
+	}
+}
+
 // asker has a person asked for each action.
 type asker struct{ nobody }
 

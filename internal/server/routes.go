@@ -91,6 +91,8 @@ func (s *Server) shutdown(w http.ResponseWriter, _ *http.Request, a visit) error
 func (s *Server) operatorRoutes(r chi.Router) {
 	r.Post("/v1/approvals/{id}:accept", s.as(runtime.RoleOperator, s.accept))
 	r.Post("/v1/approvals/{id}:reject", s.as(runtime.RoleOperator, s.reject))
+	r.Post("/v1/approvals/{id}:revoke", s.as(runtime.RoleOperator, s.endStanding))
+	r.Get("/v1/standing", s.as(runtime.RoleOperator, s.standing))
 	r.Get("/v1/audit", s.as(runtime.RoleOperator, s.audit))
 	r.Get("/v1/tokens", s.as(runtime.RoleOperator, s.tokens))
 	r.Post("/v1/tokens", s.as(runtime.RoleOperator, s.mint))

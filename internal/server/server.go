@@ -28,6 +28,9 @@ const requestID = "X-Request-Id"
 // principal's requests have three quarters of them.
 const maxConnections = 256
 
+// arrival is how long a request may take to arrive, with its body.
+const arrival = 30 * time.Second
+
 // patience is how long a caller may leave one piece of an answer untaken. It counts
 // from the moment that the piece is written, so it does not bound how long a script
 // runs. How long a whole answer may be under way package socket knows.
@@ -110,7 +113,7 @@ func New(o Options) (*Server, error) {
 	s := newServer(o)
 	router := s.routes()
 	var err error
-	if s.described, err = describe(router); err != nil {
+	if s.described, err = describe(router, o.RequireToken); err != nil {
 		return nil, err
 	}
 	s.listen(router)
@@ -134,7 +137,7 @@ func newServer(o Options) *Server {
 func (s *Server) listen(pages chi.Router) {
 	s.router = pages
 	s.http = &http.Server{
-		Handler: s.tracked(s.console(pages)), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.tracked(s.console(pages)), ConnContext: withPeer, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: arrival,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 	socket.Watch(s.http)

@@ -2,9 +2,11 @@ package console
 
 import (
 	"crypto/subtle"
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 
@@ -106,7 +108,9 @@ func ownForm(next page) page {
 			return &runtime.Error{Code: runtime.CodeInvalidInput, Reason: runtime.ReasonUnsupportedMedia, Msg: "this is no form of the console", Hint: "use a browser here, and the REST API in programs"}
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
+		if err := r.ParseForm(); errors.Is(err, os.ErrDeadlineExceeded) {
+			return &runtime.Error{Code: runtime.CodeTimeout, Reason: runtime.ReasonRequestTimeout, Msg: "the form did not arrive in time", Hint: "go back and send it again", Err: err}
+		} else if err != nil {
 			return &runtime.Error{Code: runtime.CodeInvalidInput, Msg: "the form cannot be read", Hint: "go back and send it again; it has 64 KiB at most", Err: err}
 		}
 		return next(w, r)
