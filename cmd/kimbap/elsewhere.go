@@ -291,7 +291,29 @@ func (c *cli) elsewhere(ctx context.Context, work func(context.Context, *remote.
 			fix:  "leave the flag out, or use this machine's kimbap with --server ''", exit: exitUsage,
 		}
 	}
+	if server {
+		err = fromThere(err)
+	}
 	return c.unreachable(err)
+}
+
+// fromThere has the error of a server name commands that work here: those of services act on the
+// home of the machine where they are given.
+func fromThere(err error) error {
+	e := (*runtime.Error)(nil)
+	if !errors.As(err, &e) || e.Code != runtime.CodeUnknownAction {
+		return err
+	}
+	told := *e
+	switch {
+	case strings.HasPrefix(e.Hint, "kimbap actions list"), strings.HasPrefix(e.Hint, "kimbap service list"):
+		told.Hint = "kimbap list, or kimbap search WORDS"
+	case strings.HasPrefix(e.Hint, "kimbap service "):
+		told.Hint = "on the machine of the server: " + e.Hint
+	default:
+		return err
+	}
+	return &told
 }
 
 // elsewhereOr does a command at the server or the daemon, and in this process with the home open

@@ -127,6 +127,22 @@ func TestAYesIsTakenBackAtTheServer(t *testing.T) {
 	}
 }
 
+// What is not there is looked for with commands that a server does.
+func TestAServerNamesCommandsThatWorkThere(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	api := k.ServeAPI(t, app.APIOptions{})
+	agent := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
+	for word, want := range map[string]string{
+		"notes.zz": "fix:   kimbap list, or kimbap search WORDS\n", "nothing.at-all": "fix:   kimbap list, or kimbap search WORDS\n",
+		"github.get-user": "fix:   on the machine of the server: kimbap service install github\n",
+	} {
+		said := invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + agent, "KIMBAP_HOME=/nowhere/at/all"}, "call", word)
+		if !strings.HasSuffix(said, want) {
+			t.Errorf("%s: %s", word, said)
+		}
+	}
+}
+
 // A command that a server cannot do is refused before it does anything here.
 func TestConnectedModeTouchesNoHome(t *testing.T) {
 	k := apptest.New(t, apptest.Options{})

@@ -152,6 +152,32 @@ func TestAnAgentCollectsWhatAnOperatorAccepted(t *testing.T) {
 	}
 }
 
+// Who calls the API is told of pages, and of no commands of a machine that is not the caller's.
+func TestTheAPIHintsAtPages(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	c := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{})
+	operator, _ := tokenOf(t, k, app.TokenGrant{Agent: "op", Roles: []string{runtime.RoleOperator}})
+	id := c.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3}}`).problem(t).ApprovalID
+	if got := c.ask(t, operator, "POST", "/v1/approvals/"+id+":reject", ""); got.Status != 200 {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	for _, page := range []struct{ method, path, body, want string }{
+		{"POST", "/v1/actions/nothing/at-all:execute", `{}`, "GET /v1/services"},
+		{"GET", "/v1/tools?name=nothing", "", "GET /v1/services"},
+		{"GET", "/v1/tools/advice?name=nothing", "", "GET /v1/services"},
+		{"POST", "/v1/actions/notes/zz:execute", `{}`, "GET /v1/actions"},
+		{"POST", "/v1/approvals/" + id + ":accept", "", "GET /v1/approvals"},
+		{"POST", "/v1/approvals/" + id + ":revoke", "", "GET /v1/standing"},
+		{"POST", "/v1/approvals/apr_none:revoke", "", "GET /v1/approvals"},
+	} {
+		if got := c.ask(t, operator, page.method, page.path, page.body).problem(t); !strings.Contains(got.Hint, page.want) || strings.Contains(got.Hint, "kimbap ") {
+			t.Errorf("%s: %s", page.path, got.Hint)
+		}
+	}
+}
+
 // Who can give a yes for a while over the API sees there what it allows, and takes it back.
 func TestAnOperatorTakesBackWhatItAllowed(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ func (a *App) concerns(key string) bool {
 	switch key {
 	case "proxy.listen", "proxy.auth":
 		return kind == roster.Proxy
-	case "serve.listen":
+	case "serve.listen", "serve.url":
 		return kind == roster.API
 	case "admin.listen", "serve.hosts": // the operator's listener answers to those names too
 		return kind == roster.Proxy || kind == roster.API

@@ -62,16 +62,18 @@ func consoleListener(where string) (net.Listener, error) {
 	return socket.Listen(where, "kimbap console --listen 127.0.0.1:0")
 }
 
-// apiConsole is the console of an API, for which a token signs in; nil without one. Over TLS
-// messages can link to it, and its cookie goes to no port in clear; else its place is hidden.
+// apiConsole is the console of an API, for which a token signs in; nil without one. Over TLS, its
+// own or that of a proxy before it (serve.url), messages can link to it, and its cookie goes to no
+// port in clear; else its place is hidden.
 func (a *App) apiConsole(o APIOptions) (*console.Console, error) {
 	if !o.Console {
 		return nil, nil
 	}
-	if o.Cert == "" {
+	origin := a.config.Current().Serve.Origin()
+	if o.Cert == "" && origin == "" {
 		return a.newConsole(console.Options{Base: console.Hidden()})
 	}
-	return a.newConsole(console.Options{Base: "/console/", Secure: true})
+	return a.newConsole(console.Options{Base: "/console/", Secure: true, Origin: origin})
 }
 
 // newConsole makes the pages over this App.

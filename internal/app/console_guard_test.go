@@ -285,6 +285,34 @@ func TestConsoleOverTLS(t *testing.T) {
 	b.send(t, "approvals/"+id+"/accept", url.Values{"form": {b.get(t, "tokens").form(t)}}, "Origin", "http://"+at.Host).says(t, http.StatusForbidden)
 }
 
+// Behind a proxy in which TLS ends, what is seen from outside counts: the place that a message
+// can link to, the cookie that goes to no port in clear, and one origin, which is https.
+func TestConsoleBehindTLS(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{Config: "serve: {url: 'https://Kimbap.test:443/'}\n"})
+	mate, _ := tokenOf(t, k, app.TokenGrant{Agent: "mate", Roles: []string{runtime.RoleOperator}})
+	listening := make(chan string, 1)
+	if base := serveWithConsole(t, k, app.APIOptions{Ready: func(url, _ string) { listening <- url }}); base != "https://kimbap.test/console/" {
+		t.Fatal(base)
+	}
+	at := <-listening
+	b := newBrowser(t, at+"/console/")
+	id := asked(t, k, http.MethodDelete, "/notes/7", "")
+	if got := b.get(t, "approvals/"+id, "Host", "kimbap.test"); got.Header.Get("Location") != "/console/sign-in?next=approvals%2F"+id {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	token := url.Values{"token": {mate}, "next": {"approvals/" + id}}
+	for _, origin := range []string{"http://kimbap.test", "https://kimbap.test:8443", at, "null"} {
+		b.send(t, "sign-in", token, "Host", "kimbap.test", "Origin", origin).says(t, http.StatusForbidden, "another page sent this")
+	}
+	in := b.send(t, "sign-in", token, "Host", "kimbap.test", "Origin", "https://kimbap.test")
+	cookie := in.Header.Get("Set-Cookie")
+	if in.Status != http.StatusSeeOther || !strings.HasPrefix(cookie, "__Host-kimbap-console=") || !strings.Contains(cookie, "Secure") || !strings.Contains(cookie, "Path=/;") {
+		t.Errorf("%d %s", in.Status, cookie)
+	}
+	b.get(t, "approvals", "Host", "other.test").says(t, http.StatusMisdirectedRequest)
+}
+
 // trusting has a browser trust one certificate.
 func trusting(t testing.TB, b *browser, cert string) {
 	t.Helper()
@@ -319,7 +347,13 @@ func serveWithConsole(t testing.TB, k *apptest.Kimbap, o app.APIOptions) string 
 	ctx, stop := context.WithCancel(context.Background())
 	ready, done := make(chan string, 1), make(chan error, 1)
 	o.Listen, o.Console = "127.0.0.1:0", true
-	o.Ready = func(_, pages string) { ready <- pages }
+	told := o.Ready
+	o.Ready = func(url, pages string) {
+		if told != nil {
+			told(url, pages)
+		}
+		ready <- pages
+	}
 	go func() { done <- a.ServeAPI(ctx, o) }()
 	t.Cleanup(func() {
 		stop()

@@ -84,7 +84,7 @@ func (a *App) serveAdmin(ctx context.Context) (end func(), err error) {
 		}
 	}
 	a.listensAlso(ln)
-	s, err := server.NewAdmin(server.Options{Health: a.Health, Notice: a.restartNotice, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Hosts})
+	s, err := server.NewAdmin(server.Options{Health: a.Health, Notice: a.restartNotice, Metrics: a.metrics, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Names()})
 	if err != nil {
 		_ = ln.Close()
 		return nil, err

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,7 +67,7 @@ func (a *App) ServeAPI(ctx context.Context, o APIOptions) error {
 		}
 		defer endAdmin()
 		if o.Ready != nil {
-			o.Ready(base, consoleAt(base, pages))
+			o.Ready(base, consoleAt(cmp.Or(a.config.Current().Serve.Origin(), base), pages))
 		}
 		return drained(ctx, drain, s, ln)
 	}})
@@ -89,7 +90,7 @@ func (a *App) newAPI(kick chan<- os.Signal, lent *lender, pages *console.Console
 	}
 	o := server.Options{
 		Identify: a.identity.Identify, Execute: a.serveScript, Status: a.serveStatus, Resume: a.serveResume, Health: a.Health, Notice: a.restartNotice,
-		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Hosts, Metrics: a.metrics,
+		RequireToken: true, Log: a.o.Log, Clock: a.o.Clock, Hosts: a.config.Current().Serve.Names(), Metrics: a.metrics,
 		Agent: apiAgent{a, runtime.SurfaceREST}, Operator: apiOperator{a, again},
 	}
 	if lent != nil {

@@ -158,6 +158,24 @@ func checkServer(text string) error {
 	return nil
 }
 
+// checkOutside takes the URL by which others reach kimbap serve, where TLS ends before it.
+func checkOutside(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" || !hostOrAddress(u.Hostname()) {
+		return wrong{"this is not the https URL of a host, with nothing behind it", "write for example https://kimbap.example.com; a name in other letters as xn--…"}
+	}
+	return nil
+}
+
+// hostOrAddress reports whether a text is the name of a host or an IP address.
+func hostOrAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil || validName(text)
+}
+
 // oneWord refuses what cannot stand in a header field, without quoting it.
 func oneWord(text string) error {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {

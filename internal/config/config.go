@@ -1,7 +1,9 @@
 package config
 
 import (
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -178,6 +180,25 @@ type Exec struct {
 type Serve struct {
 	Listen string
 	Hosts  []string // names beside localhost and addresses that it is called by
+	URL    string   // by which others reach it, where TLS ends in a proxy before it; "": none does
+}
+
+// Origin is that of URL, as browsers write it (RFC 6454 section 6.2): "" without one.
+func (s Serve) Origin() string {
+	u, err := url.Parse(s.URL)
+	if err != nil || s.URL == "" {
+		return ""
+	}
+	return "https://" + strings.TrimSuffix(strings.ToLower(u.Host), ":443")
+}
+
+// Names are all host names that it is called by, beside localhost and addresses.
+func (s Serve) Names() []string {
+	u, err := url.Parse(s.URL)
+	if err != nil || s.URL == "" {
+		return s.Hosts
+	}
+	return append(slices.Clone(s.Hosts), u.Hostname())
 }
 
 // Server is a kimbap elsewhere that commands are done by.

@@ -105,7 +105,7 @@ admin:    {listen: ""}
 store:    {dsn: ""}
 master_key: {source: file, command: [key-service, --fast], command_env: [AWS_PROFILE], timeout: 2s, transit: {address: "https://vault.example", mount: keys, key: kimbap, namespace: team, token: hunter2, ca_file: vault.pem}}
 exec:     {timeout: 10s, cpu: 5s, heap: 64MiB, calls: 50, arguments: 1536KiB, results: 512KiB, workers: 1}
-serve:    {listen: 127.0.0.1:8081, hosts: [kimbap.test]}
+serve:    {listen: 127.0.0.1:8081, hosts: [kimbap.test], url: "https://kimbap.test"}
 server:   {url: "https://kimbap.test:8443", token_file: far.token, ca_file: far.pem}
 debug:    {mutations: verify}
 `
@@ -120,7 +120,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 		"type=file mode=required path=%[1]s/copy.jsonl max_size=64MiB keep=7 type=stdout mode=best_effort type=syslog mode=best_effort address=tcp:log.example:601 "+
 		"type=webhook mode=best_effort url=https://log.example/in token=[secret] type=otlp mode=best_effort url=http://127.0.0.1:4318/v1/logs] "+
 		"30d {%[1]s/anchor.jsonl [keep --append] https://log.example/a [secret] 5m}} "+
-		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {10s 5s 64MiB 50 1536KiB 512KiB 1} {127.0.0.1:8081 [kimbap.test]} {https://kimbap.test:8443 %[1]s/far.token %[1]s/far.pem} {verify}", dir)
+		"{20s 2h [webhook https://hooks.example.com/in] https://console.example.com/{id}} {file %[1]s/rules %[1]s/theirs} {file [secret] [secret] [key-service --fast] [AWS_PROFILE] 2s {https://vault.example keys kimbap team [secret] %[1]s/vault.pem}} {10s 5s 64MiB 50 1536KiB 512KiB 1} {127.0.0.1:8081 [kimbap.test] https://kimbap.test} {https://kimbap.test:8443 %[1]s/far.token %[1]s/far.pem} {verify}", dir)
 	if got = filepath.ToSlash(got); got != filepath.ToSlash(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

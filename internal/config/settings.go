@@ -136,6 +136,7 @@ func (c *Config) placeSettings() []setting {
 		number("exec.workers", &c.Exec.Workers, 1, 1024),
 		text("serve.listen", &c.Serve.Listen, checkListen),
 		list("serve.hosts", &c.Serve.Hosts, checkHostName),
+		text("serve.url", &c.Serve.URL, checkOutside),
 		live(called(text("server.url", &c.Server.URL, checkServer), "KIMBAP_SERVER")),
 		live(called(asPath(text("server.token_file", &c.Server.TokenFile, anything)), "KIMBAP_TOKEN_FILE")),
 		live(asPath(text("server.ca_file", &c.Server.CAFile, anything))),

@@ -97,7 +97,7 @@ func (b Box) Unknown(name string) error {
 		e.Msg, e.Hint = fmt.Sprintf("the service %q is not installed", name), "kimbap service install "+name
 		return e
 	}
-	e.Msg, e.Hint = fmt.Sprintf("there is no service %q", name), "kimbap service list --catalog"
+	e.Msg, e.Hint, e.Ask = fmt.Sprintf("there is no service %q", name), "kimbap service list --catalog", "list the services: GET /v1/services"
 	for _, s := range b.Services.Current().Services() {
 		names = append(names, s.Name)
 	}

@@ -173,7 +173,7 @@ func decidedAlready(a *Approval) *runtime.Error {
 		by, _ := visible(a.By, 60)
 		msg += ", decided by " + by
 	}
-	return &runtime.Error{Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Msg: msg, Err: ErrDecided, Hint: "kimbap approve list shows what waits still"}
+	return &runtime.Error{Code: runtime.CodeInvalidInput, ApprovalID: a.ID, Msg: msg, Err: ErrDecided, Hint: "kimbap approve list shows what waits still", Ask: "GET /v1/approvals shows what waits still"}
 }
 
 func notShown(v *View) *runtime.Error {

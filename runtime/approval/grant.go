@@ -348,7 +348,7 @@ func (d *Desk) Revoke(ctx context.Context, by runtime.Principal, tenant runtime.
 	return &runtime.Error{
 		Code: runtime.CodeInvalidInput, Reason: runtime.ReasonNotFound, Err: ErrOver,
 		Msg:  fmt.Sprintf("nothing stands of %q that could be revoked: its yes was for one request, or is over", shown),
-		Hint: "kimbap approve list --standing",
+		Hint: "kimbap approve list --standing", Ask: "GET /v1/standing shows what stands",
 	}
 }
 

@@ -47,13 +47,17 @@ func (c *Console) approvals(w http.ResponseWriter, r *http.Request, v visit) err
 	} else if len(waiting) > 0 {
 		title = "(" + strconv.Itoa(len(waiting)) + ") " + title
 	}
-	again := int(refresh.Seconds())
-	if r.URL.Query().Get("reload") == "off" {
-		again = 0
-	}
-	return c.show(w, v, "approvals", view{Title: title, Tab: "approvals", Refresh: again, Data: map[string]any{
+	return c.show(w, v, "approvals", view{Title: title, Tab: "approvals", Refresh: c.again(r), Data: map[string]any{
 		"Waiting": waiting, "More": more, "Decided": decided, "Standing": standing, "Sealed": sealed,
 	}})
+}
+
+// again is after how many seconds a request for a page is made again by itself; 0: never.
+func (c *Console) again(r *http.Request) int {
+	if r.Method != http.MethodGet || r.URL.Path != c.o.Base+"approvals" || r.URL.Query().Get("reload") == "off" {
+		return 0
+	}
+	return int(refresh.Seconds())
 }
 
 // approval shows one of them, whole, and asks. Where a PIN is demanded, who decides by a token, which

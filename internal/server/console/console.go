@@ -17,7 +17,8 @@ type Options struct {
 	Desk   Desk                // required
 	Status func(err error) int // of an error in HTTP; required
 	Base   string              // where its pages are: it begins and ends with a slash; required
-	Secure bool                // the server is reached over TLS alone
+	Secure bool                // browsers reach the server over TLS alone
+	Origin string              // the only one that it has in a browser, as "https://kimbap.example.com"; "": that of the host which a request names
 
 	// Owner is whom a link of [Console.Invite] signs in; nil: nobody, and a token is asked for.
 	Owner *runtime.Caller

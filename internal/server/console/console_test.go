@@ -210,6 +210,49 @@ func TestThePageCanStandStill(t *testing.T) {
 	}
 }
 
+// Whoever watches sees the approvals again when what was in the way has passed: a page that
+// stood still would have them wait for nobody. What does not pass by itself is not asked again.
+func TestThePageComesBackByItself(t *testing.T) {
+	t.Parallel()
+	var away error
+	d := &desk{enter: func() error { return away }}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	for _, one := range []struct {
+		err     error
+		path    string
+		reloads bool
+	}{
+		{&runtime.Error{Code: runtime.CodeStorageBusy, Msg: "the store does not answer"}, "approvals", true},
+		{&runtime.Error{Code: runtime.CodeRateLimited, Msg: "too many"}, "approvals", true},
+		{&runtime.Error{Code: runtime.CodeStorageBusy, Msg: "the store does not answer"}, "approvals?reload=off", false},
+		{&runtime.Error{Code: runtime.CodeStorageBusy, Msg: "the store does not answer"}, "tokens", false},
+		{&runtime.Error{Code: runtime.CodeInvalidInput, Msg: "no"}, "approvals", false},
+	} {
+		away = one.err
+		if _, text := ask(t, browser, base+one.path, nil); strings.Contains(text, `http-equiv="refresh"`) != one.reloads || strings.Contains(text, "tries again every 3 seconds") != one.reloads {
+			t.Errorf("%s, %v: %s", one.path, one.err, text)
+		}
+	}
+}
+
+// Who is not known is led to the sign-in, and back; and told a command that works.
+func TestWhoIsNotKnownIsLedToTheSignIn(t *testing.T) {
+	t.Parallel()
+	d := &desk{enter: func() error {
+		return &runtime.Error{Code: runtime.CodeUnauthenticated, Reason: runtime.ReasonTokenRevoked, Msg: "the token was revoked"}
+	}}
+	c, browser, base, _ := served(t, d, 8)
+	form := codeOf(t, c.Invite())
+	form.Set("next", "approvals/apr_1")
+	_, text := ask(t, browser, base+"sign-in", form)
+	for _, want := range []string{`<a href="/c/sign-in?next=approvals%2Fapr_1">Sign in</a>`, "kimbap token create --agent NAME --scope GLOB --role kimbap.operator"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
 // Whatever an agent calls itself, nobody sees anything else than what stands there.
 func TestRA012WhatNobodySeesIsWrittenOut(t *testing.T) {
 	t.Parallel()

@@ -77,9 +77,13 @@ func (c *Console) foreign(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" && !c.ownOrigin(r)
 }
 
-// ownOrigin reports whether the Origin of a request is the origin that it is sent to. Of the
-// scheme only what we know is held against it: where TLS ends in front of us it is https.
+// ownOrigin reports whether the Origin of a request is the one that is configured or, without
+// one, that which it is sent to. Of the scheme only what we know is then held against it: where
+// TLS ends in front of us it is https.
 func (c *Console) ownOrigin(r *http.Request) bool {
+	if c.o.Origin != "" {
+		return r.Header.Get("Origin") == c.o.Origin
+	}
 	origin, err := url.Parse(r.Header.Get("Origin"))
 	return err == nil && origin.Host == r.Host && (origin.Scheme == "https" || origin.Scheme == "http" && !c.o.Secure)
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -112,20 +113,38 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := c.o.Status(err)
 	c.failed(status, err)
 	e := runtime.AsError(err)
-	back := "approvals"
-	if r.Method == http.MethodPost {
-		back = c.pageOf(r)
+	again := 0 // whoever watches has not left for what passes: a store that is away, too many requests
+	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {
+		again = c.again(r)
 	}
-	c.render(w, status, "problem", view{Title: "Refused", Data: map[string]any{
-		"Msg": e.Msg, "Hint": advice(e), "Code": string(e.Code), "Reason": string(e.Reason), "Back": back,
+	back, label := c.wayOut(r, e)
+	c.render(w, status, "problem", view{Title: "Refused", Refresh: again, Data: map[string]any{
+		"Msg": e.Msg, "Hint": advice(e), "Code": string(e.Code), "Reason": string(e.Reason), "Back": back, "Label": label,
 	}})
+}
+
+// wayOut is where a refusal leads, and what stands there: for who is not known, to the sign-in.
+func (c *Console) wayOut(r *http.Request, e *runtime.Error) (to, label string) {
+	switch {
+	case e.Code == runtime.CodeUnauthenticated:
+		next := c.pageOf(r)
+		if r.URL.Path == c.o.Base+"sign-in" {
+			next = c.next(r.PostFormValue("next"))
+		}
+		return "sign-in?next=" + url.QueryEscape(next), "Sign in"
+	case r.Method == http.MethodPost:
+		if back := c.pageOf(r); back != "approvals" {
+			return back, "Go back"
+		}
+	}
+	return "approvals", "Go to the approvals"
 }
 
 // advice is what to do, in a browser. [runtime.Error.Ask] is for programs that call the API.
 func advice(e *runtime.Error) string {
 	switch {
 	case e.Code == runtime.CodeUnauthenticated && e.Reason != "": // which a link that is used up has not
-		return "sign in with an operator's token; the owner makes one with: kimbap token create --agent NAME --role kimbap.operator"
+		return "sign in with an operator's token; the owner makes one with: kimbap token create --agent NAME --scope GLOB --role " + runtime.RoleOperator
 	case e.Reason == runtime.ReasonNotApprover, e.Reason == runtime.ReasonPresenceRequired && e.Ask != "": // a token, which has no PIN
 		return `each who may decide chooses their own name under "Decide as", which stands there once they have a PIN: kimbap approve pin --as NAME`
 	}
