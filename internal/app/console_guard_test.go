@@ -252,6 +252,29 @@ func TestNoProxyLeadsToAConsole(t *testing.T) {
 	b.get(t, "console/").says(t, http.StatusNotFound) // in clear it is at no place that can be guessed
 }
 
+// Whoever looks at what was decided reads who it was, as the header of the page calls them.
+func TestTheConsoleNamesWhoDecided(t *testing.T) {
+	t.Parallel()
+	k := apptest.New(t, apptest.Options{})
+	ada, adaID := tokenOf(t, k, app.TokenGrant{Agent: "ada", Roles: []string{runtime.RoleOperator}})
+	api := newAPI(t, k)
+	agent, _ := tokenOf(t, k, app.TokenGrant{Agent: "ci"})
+	id := api.ask(t, agent, "POST", "/v1/actions/notes/delete-note:execute", `{"input":{"id":3}}`).problem(t).ApprovalID
+	b := newBrowser(t, serveWithConsole(t, k, app.APIOptions{}))
+	b.send(t, "sign-in", url.Values{"token": {ada}})
+	form := b.get(t, "tokens").form(t)
+	b.send(t, "approvals/"+id+"/accept", url.Values{"form": {form}, "also": {"10m"}})
+	b.get(t, "approvals/"+id).says(t, http.StatusOK, "Decided by <b>ada ("+adaID+")</b>")
+	short := `title="ada (` + adaID + `)">ada <span class="dim">…` + adaID[len(adaID)-4:] + `</span>`
+	for _, path := range []string{"approvals", "trail?text=" + id + "&kind=event"} {
+		b.get(t, path).says(t, http.StatusOK, short)
+	}
+	if got := api.ask(t, ada, "POST", "/v1/tokens", `{"agent":"child","scopes":["*"],"ttl":"30m"}`); got.Status != http.StatusCreated {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	b.get(t, "tokens").says(t, http.StatusOK, "by <span class=\"who\" "+short)
+}
+
 // Over TLS the place is known, so that a message can link to it, and the cookie is bound to
 // the host by the browser itself.
 func TestConsoleOverTLS(t *testing.T) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -67,7 +68,26 @@ func (d consoleDesk) Decided(ctx context.Context, who runtime.Principal, limit i
 		return nil, err
 	}
 	list, err := a.listApprovals(ctx, true, first(limit, func(p *Approval) bool { return p.State != string(approval.Pending) }))
-	return pagesOf(list), err
+	if err != nil {
+		return nil, err
+	}
+	called, err := a.called(ctx)
+	out := pagesOf(list)
+	for i := range out {
+		out[i].By = called(out[i].By)
+	}
+	return out, err
+}
+
+// called names principals for people: of a token its agent and its id, "ada (tok_…)", as long as
+// the token is known; anybody else as they are.
+func (a *App) called(ctx context.Context) (func(principal string) string, error) {
+	tokens, err := a.identity.List(ctx, a.tenant)
+	agents := map[string]string{}
+	for _, t := range tokens {
+		agents["token:"+t.ID] = t.Agent + " (" + t.ID + ")"
+	}
+	return func(principal string) string { return cmp.Or(agents[principal], principal) }, err
 }
 
 // first wants the first of those that are wanted: the others are not opened.
@@ -134,7 +154,9 @@ func (d consoleDesk) Question(ctx context.Context, who runtime.Principal, id str
 	}
 	q = console.Question{Approval: pageOf(shown), Text: text}
 	if !q.Pending() {
-		return q, nil
+		called, err := a.called(ctx)
+		q.By = called(q.By)
+		return q, err
 	}
 	q.Long, q.TooLong, q.InRun = cut, cut && view.Size > mostShown, view.Approval.Run != ""
 	q.Several, q.Given = view.Count, len(view.Voted)
@@ -213,8 +235,12 @@ func (d consoleDesk) Standing(ctx context.Context, who runtime.Principal) (out [
 		return nil, err
 	}
 	list, err := a.Standing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	called, err := a.called(ctx)
 	for _, s := range list {
-		out = append(out, console.Standing{ID: s.ID, Agent: s.Agent, Action: string(s.Action), Target: oneLine(s.Target), Run: s.Run, By: s.By, Expires: s.Expires})
+		out = append(out, console.Standing{ID: s.ID, Agent: s.Agent, Action: string(s.Action), Target: oneLine(s.Target), Run: s.Run, By: called(s.By), Expires: s.Expires})
 	}
 	return out, err
 }
@@ -235,10 +261,14 @@ func (d consoleDesk) Records(ctx context.Context, who runtime.Principal, f conso
 		return nil, err
 	}
 	list, err := a.newest(ctx, RecordQuery{
-		Action: runtime.Glob(f.Action), Agent: runtime.Glob(f.Agent), Host: runtime.Glob(f.Host), Effect: f.Effect, RequestID: f.Request, Text: f.Text, Since: f.Since,
+		Action: runtime.Glob(f.Action), Agent: runtime.Glob(f.Agent), Host: runtime.Glob(f.Host), Kind: f.Kind, Effect: f.Effect, Code: f.Code, RequestID: f.Request, Text: f.Text, Since: f.Since,
 	}, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	called, err := a.called(ctx)
 	for _, r := range list {
-		out = append(out, console.Record{Key: placeOf(r), Line: r.Line})
+		out = append(out, console.Record{Key: placeOf(r), By: called(r.Principal), Line: r.Line})
 	}
 	return out, err
 }
@@ -250,9 +280,13 @@ func (d consoleDesk) Tokens(ctx context.Context, who runtime.Principal) (out []c
 		return nil, err
 	}
 	list, err := a.ListTokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	called, err := a.called(ctx)
 	for _, t := range list {
 		info := a.Shown(t)
-		one := console.Token{ID: info.ID, Agent: info.Agent, Run: info.Run, Creator: info.Creator, State: info.State, Roles: info.Roles, Created: info.Created, Expires: info.Expires}
+		one := console.Token{ID: info.ID, Agent: info.Agent, Run: info.Run, Creator: called(info.Creator), State: info.State, Roles: info.Roles, Created: info.Created, Expires: info.Expires}
 		for _, scope := range info.Scopes {
 			one.Scopes = append(one.Scopes, string(scope))
 		}

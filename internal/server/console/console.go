@@ -97,6 +97,7 @@ func (c *Console) routes() *http.ServeMux {
 	post("approvals/{id}/revoke", c.in(c.endStanding))
 	get("trail", c.in(c.trail))
 	get("tokens", c.in(c.tokens))
+	get("tokens/{id}/revoke", c.in(c.askRevoke))
 	post("tokens/{id}/revoke", c.in(c.revoke))
 	get("", c.in(func(http.ResponseWriter, *http.Request, visit) error { return noPage() }))
 	return mux

@@ -26,6 +26,7 @@ type desk struct {
 	enter, note, tokens func() error
 	waiting             []Approval
 	records             func(f Filter, after string) []Record
+	have                []Token
 	token               string // by which everybody decides; "": as the owner
 	question            Question
 	refuses             error // of a decision
@@ -35,7 +36,9 @@ func (d *desk) Enter(context.Context, runtime.Caller) (runtime.Principal, error)
 	return runtime.Principal{ID: "local:1", TokenID: d.token, Tenant: runtime.DefaultTenant, Kind: runtime.KindOperator}, did(d.enter)
 }
 func (d *desk) Note(context.Context, runtime.Principal, string, string) error { return did(d.note) }
-func (d *desk) Tokens(context.Context, runtime.Principal) ([]Token, error)    { return nil, did(d.tokens) }
+func (d *desk) Tokens(context.Context, runtime.Principal) ([]Token, error) {
+	return d.have, did(d.tokens)
+}
 func (d *desk) Decided(context.Context, runtime.Principal, int) ([]Approval, error) {
 	return nil, nil
 }
@@ -250,6 +253,97 @@ func TestWhoIsNotKnownIsLedToTheSignIn(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
 		}
+	}
+}
+
+// A token is revoked on a page of its own, which says what it is and what that does to whoever
+// asks for it; and the list says that it is done.
+func TestRevokingIsAskedFor(t *testing.T) {
+	t.Parallel()
+	d := &desk{token: "tok_mine", have: []Token{
+		{ID: "tok_mine", Agent: "ada", State: "valid"}, {ID: "tok_ci", Agent: "ci", Creator: "ada (tok_mine)", State: "valid"}, {ID: "tok_old", Agent: "old", State: "revoked"},
+	}}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	for path, want := range map[string]string{
+		"tokens":                  `<a class="no" href="/c/tokens/tok_ci/revoke" aria-label="Revoke tok_ci of ci">Revoke</a>`,
+		"tokens/tok_ci/revoke":    `<form method="post" action="/c/tokens/tok_ci/revoke">`,
+		"tokens/tok_mine/revoke":  "this ends your session",
+		"tokens?revoked=tok_old":  `Revoked: <code>tok_old</code> of old.`,
+		"tokens/tok_old/revoke":   "there is no valid token of this id",
+		"tokens/tok_other/revoke": "there is no valid token of this id",
+	} {
+		if _, text := ask(t, browser, base+path, nil); !strings.Contains(text, want) {
+			t.Errorf("%s: no %s in %s", path, want, text)
+		}
+	}
+	if _, text := ask(t, browser, base+"tokens/tok_ci/revoke", nil); strings.Contains(text, "ends your session") {
+		t.Error("another's token ends no session")
+	}
+	for _, id := range []string{"tok_ci", "tok_other"} { // which is still valid, or is not there
+		if _, text := ask(t, browser, base+"tokens?revoked="+id, nil); strings.Contains(text, "Revoked:") {
+			t.Errorf("%s is said to be revoked", id)
+		}
+	}
+	if _, text := ask(t, browser, base+"tokens", nil); strings.Contains(text, `<th></th>`) || !strings.Contains(text, `title="ada (tok_mine)">ada <span class="dim">…mine</span>`) {
+		t.Errorf("%s", text)
+	}
+}
+
+// The page of the trail takes what the API takes, and says what it does not know.
+func TestTheTrailIsFiltered(t *testing.T) {
+	t.Parallel()
+	var got Filter
+	d := &desk{records: func(f Filter, _ string) []Record {
+		got = f
+		return []Record{{Line: []byte(`{"kind":"event","time":"2026-11-29T08:00:00Z","principal":"token:tok_1","event":"x"}`), By: "ada (tok_1)"}}
+	}}
+	c, browser, base, _ := served(t, d, 8)
+	ask(t, browser, base+"sign-in", codeOf(t, c.Invite()))
+	_, text := ask(t, browser, base+"trail?kind=refusal&code=forbidden&effect=deny&since=24h&after=x", nil)
+	if got.Kind != "refusal" || got.Code != "forbidden" || got.Effect != "deny" || got.Since.IsZero() {
+		t.Errorf("%+v", got)
+	}
+	for _, want := range []string{
+		"<option selected>refusal</option>", "<option selected>forbidden</option>", `title="ada (tok_1)">ada <span`,
+		`<a href="/c/trail?code=forbidden&amp;effect=deny&amp;kind=refusal&amp;since=24h">← Newest</a>`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	for _, query := range []string{"kind=junk", "effect=junk", "code=junk", "since=zz"} {
+		if answer, text := ask(t, browser, base+"trail?"+query, nil); answer.StatusCode != http.StatusBadRequest || !strings.Contains(text, "is one of ") {
+			t.Errorf("%s: %d %s", query, answer.StatusCode, text)
+		}
+	}
+}
+
+// Who sends a form after the session has ended is told that it was not taken, once; and who
+// comes to the trail by a link keeps its filters over the sign-in.
+func TestASignInSaysWhatWasNotTaken(t *testing.T) {
+	t.Parallel()
+	c, browser, base, _ := served(t, &desk{}, 8)
+	const said = "what you sent was not taken"
+	if _, text := ask(t, browser, base+"sign-in", nil); strings.Contains(text, said) {
+		t.Error("nothing was sent")
+	}
+	answer, _ := ask(t, browser, base+"approvals/apr_1/accept", url.Values{"form": {"old"}})
+	at := strings.TrimSuffix(base, "/c/") + answer.Header.Get("Location")
+	for _, want := range []bool{true, false} {
+		if _, text := ask(t, browser, at, nil); strings.Contains(text, said) != want {
+			t.Errorf("said: %v: %s", !want, text)
+		}
+	}
+	answer, _ = ask(t, browser, base+"trail?kind=refusal&text=a%26b", nil)
+	to, err := url.Parse(answer.Header.Get("Location"))
+	if err != nil || to.Query().Get("next") != "trail?kind=refusal&text=a%26b" {
+		t.Fatal(to)
+	}
+	form := codeOf(t, c.Invite())
+	form.Set("next", to.Query().Get("next"))
+	if answer, _ := ask(t, browser, base+"sign-in", form); answer.Header.Get("Location") != "/c/trail?kind=refusal&text=a%26b" {
+		t.Error(answer.Header.Get("Location"))
 	}
 }
 

@@ -42,7 +42,7 @@ type Approval struct {
 	Risk, Rule       string
 	Summary          string
 	Created, Expires time.Time
-	By, Presence     string // of who decided
+	By, Presence     string // of who decided; a token as "NAME (tok_…)"
 	Note             string
 	Ended            bool // nobody could use a yes: whoever asked has ended
 }
@@ -87,19 +87,20 @@ type Standing struct {
 
 // Filter selects records; empty fields do not.
 type Filter struct {
-	Action, Agent, Host, Effect, Request, Text string
-	Since                                      time.Time
+	Action, Agent, Host, Kind, Effect, Code, Request, Text string
+	Since                                                  time.Time
 }
 
 // Record is one line of the trail: JSON, as docs/audit.md describes it.
 type Record struct {
 	Key  string // names it for the next page
+	By   string // whose it is, for people; "": as Line says
 	Line []byte
 }
 
 // Token is a token, never its value.
 type Token struct {
-	ID, Agent, Run, Creator, State string
+	ID, Agent, Run, Creator, State string // a token made it: as "NAME (tok_…)"
 	Scopes, Roles                  []string
 	Created, Expires               time.Time
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/kimbap-run/kimbap/runtime"
@@ -37,9 +38,11 @@ func readPages(clock func() time.Time) (pages, error) {
 		"at":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"within": func(t time.Time) string { return within(t.Sub(clock())) },
+		"name":   func(who string) string { name, _ := parted(who); return name },
+		"tail":   func(who string) string { _, tail := parted(who); return tail },
 	}
 	out := pages{}
-	for _, name := range []string{"approvals", "approval", "trail", "tokens", "sign-in", "arrive", "problem"} {
+	for _, name := range []string{"approvals", "approval", "trail", "tokens", "revoke", "sign-in", "arrive", "problem"} {
 		t, err := template.New("frame.html").Funcs(words).ParseFS(files, "view/frame.html", "view/"+name+".html")
 		if err != nil {
 			return nil, err
@@ -47,6 +50,19 @@ func readPages(clock func() time.Time) (pages, error) {
 		out[name] = t
 	}
 	return out, nil
+}
+
+// parted is somebody as a table names them: of a token, "NAME (tok_…)" or "token:tok_…", the name
+// and the end of the id, by which those of one name differ.
+func parted(who string) (name, tail string) {
+	name, id := "token", strings.TrimPrefix(who, "token:")
+	if at := strings.LastIndex(who, " (tok_"); at >= 0 && strings.HasSuffix(who, ")") {
+		name, id = who[:at], who[at+2:len(who)-1]
+	}
+	if !strings.HasPrefix(id, "tok_") || id == who {
+		return who, ""
+	}
+	return name, "…" + id[max(len(id)-4, 0):]
 }
 
 // within says how far away a moment is, in one unit that is large enough.

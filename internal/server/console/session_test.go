@@ -103,7 +103,8 @@ func TestNextIsAPageOfOurs(t *testing.T) {
 	t.Parallel()
 	c := &Console{o: Options{Base: "/console/"}}
 	for name, want := range map[string]string{
-		"approvals/apr_1": "approvals/apr_1", "trail": "trail", "tokens": "tokens", "": "approvals",
+		"approvals/apr_1": "approvals/apr_1", "trail": "trail", "trail?kind=refusal": "trail?kind=refusal",
+		"trail?a=b\r\nc://evil.test/?d": "trail?a=b%0D%0Ac%3A%2F%2Fevil.test%2F%3Fd", "trail?%zz": "trail", "trail//evil.test?a=b": "approvals", "trail/..?a": "approvals", "tokens": "tokens", "": "approvals",
 		"//evil.test": "approvals", "https://evil.test": "approvals", "approvals//evil.test": "approvals",
 		"approvals/%2e%2e/%2e%2e/v1": "approvals", "approvals/a;b": "approvals", "approvals/a\r\nb": "approvals", "approvals/a&code=b": "approvals", "approvals/\t/evil.test": "approvals",
 		"approvals/../../v1": "approvals", `approvals\evil`: "approvals", "approvalsx": "approvals", "approvals/a?b": "approvals",

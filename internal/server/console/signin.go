@@ -20,14 +20,35 @@ const (
 // the page alone: programs that look at links, as those of mail do, would use the link up.
 func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) error {
 	c.renew()
+	_, err := r.Cookie(unsentName)
+	unsent := err == nil
+	if unsent {
+		http.SetCookie(w, c.unsent(-1))
+	}
 	c.render(w, http.StatusOK, "sign-in", view{Title: "Sign in", Data: map[string]any{
-		"Code": r.URL.Query().Get("code"), "Next": c.next(r.URL.Query().Get("next")), "ByLink": c.o.Owner != nil,
+		"Code": r.URL.Query().Get("code"), "Next": c.next(r.URL.Query().Get("next")), "ByLink": c.o.Owner != nil, "Unsent": unsent,
 	}})
 	return nil
 }
 
+// unsentName is the cookie of a browser whose form was not taken, since its session had ended.
+const unsentName = "kimbap-unsent"
+
+// unsent has the sign-in page say so, once, within so many seconds; a negative number takes it back.
+func (c *Console) unsent(seconds int) *http.Cookie {
+	return &http.Cookie{
+		Name: unsentName, Value: "1", Path: c.o.Base + "sign-in", MaxAge: seconds, HttpOnly: true, Secure: c.o.Secure, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// longestQuery is how much of the filters of the trail is kept over a sign-in, in bytes.
+const longestQuery = 2000
+
 // toSignIn leads there, and back to the page that was asked for.
 func (c *Console) toSignIn(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		http.SetCookie(w, c.unsent(60))
+	}
 	to := c.o.Base + "sign-in"
 	if r.URL.Path != c.o.Base {
 		to += "?next=" + url.QueryEscape(c.pageOf(r))
@@ -44,12 +65,21 @@ func (c *Console) pageOf(r *http.Request) string {
 			name += "/" + parts[1]
 		}
 	}
+	if name == "trail" && r.URL.RawQuery != "" {
+		name += "?" + r.URL.RawQuery
+	}
 	return c.next(name)
 }
 
 // next is a page of ours that a sign-in goes on with: never one of somebody else, in no
-// spelling that a browser would take for another path.
+// spelling that a browser would take for another path. That of the trail may have its filters.
 func (c *Console) next(name string) string {
+	if query, is := strings.CutPrefix(name, "trail?"); is {
+		if q, err := url.ParseQuery(query); err == nil && len(query) <= longestQuery {
+			return "trail?" + q.Encode()
+		}
+		return "trail"
+	}
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-/"
 	for _, at := range []string{"approvals", "trail", "tokens"} {
 		if rest, ok := strings.CutPrefix(name, at); ok && (rest == "" || strings.HasPrefix(rest, "/")) && strings.Trim(rest, plain) == "" && !strings.Contains(rest, "//") {
