@@ -126,6 +126,9 @@ func (w *world) leaf(t *testing.T, host string) tls.Certificate {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.DNSNames, template.IPAddresses = nil, []net.IP{ip}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, w.ca, &key.PublicKey, w.key)
 	check(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}

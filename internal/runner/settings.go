@@ -62,8 +62,8 @@ func SettingsFiles(p Place, trust []byte, password string) (map[string][]byte, e
 		{"javax.net.ssl.trustStore", path.Join(p.Settings, TrustFile)},
 		{"javax.net.ssl.trustStoreType", "JKS"}, {"javax.net.ssl.trustStorePassword", password},
 	}
-	if len(p.Served) > 0 { // Java leaves this machine out by itself
-		options = append(options, [2]string{"http.nonProxyHosts", strings.ReplaceAll(strings.Join(p.noProxy(), "|"), "::1", "[::1]")})
+	if len(p.Served) > 0 { // the JDK adds all of this machine to any list but an empty one
+		options = append(options, [2]string{"http.nonProxyHosts", ""})
 	}
 	if p.Token != "" { // for Gradle and Apache's HttpClient; the JDK's own clients read none of them
 		for _, scheme := range []string{"http", "https"} {

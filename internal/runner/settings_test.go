@@ -160,7 +160,7 @@ func TestServedHostsGoThroughTheProxy(t *testing.T) {
 	}
 	found := false
 	for _, text := range files {
-		found = found || strings.Contains(string(text), `-Dhttp.nonProxyHosts=localhost|[::1]`)
+		found = found || strings.Contains(string(text), `"-Dhttp.nonProxyHosts="`)
 	}
 	if !found {
 		t.Errorf("Java goes on leaving it out: %q", files)
