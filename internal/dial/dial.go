@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/proxy/egress"
 	"github.com/kimbap-run/kimbap/runtime"
 )
@@ -75,7 +76,10 @@ func viaFailed(authority string, via *egress.ProxyError) error {
 		e.Msg, e.Hint = "the upstream proxy did not answer in time", "try again, or raise upstream.dial_timeout"
 	case via.TLS:
 		e.Code, e.Reason = runtime.CodeUpstreamTLS, ""
-		e.Msg, e.Hint = "the certificate or TLS handshake of the upstream proxy is not one to trust", "if the proxy uses a private CA, add it with upstream.ca_file"
+		e.Msg, e.Hint = "the certificate or TLS handshake of the upstream proxy is not one to trust", "check that proxy.upstream_proxy leads to a port with TLS"
+		if why, fix := certs.Distrust(via); why != "" {
+			e.Msg, e.Hint = "the certificate of the upstream proxy is not one to trust: "+why, fix
+		}
 	default:
 		e.Msg, e.Hint = "the upstream proxy cannot be reached, or does not answer as one", "the owner of kimbap checks proxy.upstream_proxy and the network"
 	}

@@ -64,6 +64,9 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 	}
 	defer func() { _ = silent.Close() }()
 	hangs := &egress.Via{Authority: silent.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
+	secured := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secured.Close()
+	foreign := &egress.Via{Authority: secured.Listener.Addr().String(), TLS: &tls.Config{MinVersion: tls.VersionTLS12}}
 	closed := egresstest.New(t, egresstest.Options{User: "somebody", Password: "else"})
 	for about, c := range map[string]struct {
 		dialer    dial.Dialer
@@ -77,6 +80,7 @@ func TestRefusalsAreThePipelinesErrors(t *testing.T) {
 		"a proxy that hangs":       {dialer(t, egress.Options{Via: hangs, Timeout: 50 * time.Millisecond}), "example.com:443", runtime.CodeTimeout, "did not answer in time"},
 		"a proxy that resets":      {dialer(t, egress.Options{Via: breaking(t, true)}), "example.com:443", runtime.CodeUpstream, "cannot be reached"},
 		"a proxy that ends":        {dialer(t, egress.Options{Via: breaking(t, false)}), "example.com:443", runtime.CodeUpstreamTLS, "not one to trust"},
+		"a proxy nobody knows":     {dialer(t, egress.Options{Via: foreign}), "example.com:443", runtime.CodeUpstreamTLS, "not one to trust: no authority"},
 	} {
 		_, _, _, err := c.dialer.Dial(t.Context(), c.authority, false, true)
 		if e := runtime.AsError(err); e.Code != c.code || !strings.Contains(e.Msg, c.says) {

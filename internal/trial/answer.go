@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/config"
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -102,7 +104,7 @@ func (r *trial) ask(ctx context.Context, c *Case, built *runtime.Built) error {
 	}
 	answer, err := client.Do(req)
 	if distrusted := (*tls.CertificateVerificationError)(nil); errors.As(err, &distrusted) {
-		return fmt.Errorf("the certificate of the upstream is not one to trust (%w): add its CA with upstream.ca_file in config.yaml, or give an http address", distrusted.Err)
+		return untrusted(distrusted)
 	}
 	if err != nil {
 		return fmt.Errorf("the upstream does not answer: %w", err)
@@ -144,4 +146,13 @@ func (r *trial) write() error {
 		file = led
 	}
 	return system.Replace(file, filepath.Base(file)+".new-*", text, mode)
+}
+
+// untrusted says what is wrong with the certificate of the upstream, and what mends it.
+func untrusted(err *tls.CertificateVerificationError) error {
+	_, fix := certs.Distrust(err)
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		fix = "add its CA with upstream.ca_file in config.yaml, or give an http address"
+	}
+	return fmt.Errorf("the certificate of the upstream is not one to trust (%w): %s", err.Err, fix)
 }

@@ -366,9 +366,12 @@ func TestFailures(t *testing.T) {
 	equal(t, "slow", answer.Body, "slowly")
 
 	expired := newRig(t, servicestest.Options{Expired: true})
-	sent(t, expired.refused(t, expired.call("GET", "/"), runtime.CodeUpstreamTLS, ""), false)
+	e := expired.refused(t, expired.call("GET", "/"), runtime.CodeUpstreamTLS, "")
+	sent(t, e, false)
+	equal(t, "an expired one is named: "+e.Msg+" | "+e.Hint, strings.Contains(e.Msg, "not one to trust: it is valid from ") && strings.Contains(e.Hint, "clock"), true)
 	foreign := newRig(t, servicestest.Options{}, func(o *rest.Options) { o.TLS = nil })
-	foreign.refused(t, foreign.call("GET", "/"), runtime.CodeUpstreamTLS, "")
+	e = foreign.refused(t, foreign.call("GET", "/"), runtime.CodeUpstreamTLS, "")
+	equal(t, "a foreign one is named: "+e.Msg+" | "+e.Hint, strings.Contains(e.Msg, "not one to trust: no authority ") && strings.Contains(e.Hint, "upstream.ca_file"), true)
 	equal(t, "requests", len(expired.Requests())+len(foreign.Requests()), 0)
 
 	gone := newRig(t, servicestest.Options{})

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kimbap-run/kimbap/certs"
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/proxy/http1"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -68,8 +69,7 @@ func (x *exchange) failure(parent, ctx context.Context, err error) error {
 		e.Msg = fmt.Sprintf("%s ended the connection in the middle of the TLS handshake", host)
 		e.Hint = "try again; where it always does, a firewall on the way may refuse the name"
 	case errors.As(err, &trust):
-		e.Code, e.Reason, e.Msg = runtime.CodeUpstreamTLS, "", fmt.Sprintf("the certificate or TLS handshake of %s is not one to trust", host)
-		e.Hint = "if the host uses a private CA, add it with upstream.ca_file"
+		distrusted(e, trust.error, host)
 	case errors.As(err, &name):
 		e.Msg, e.Hint = fmt.Sprintf("the name %s could not be resolved", host), "check the name and the network"
 	case x.started():
@@ -97,6 +97,16 @@ func (x *exchange) late(e *runtime.Error, err error, host string) {
 		e.Msg, e.Hint = fmt.Sprintf("%s could not be reached any more while its answer was waited for", host), "try again if the action may be repeated"
 	default:
 		e.Msg, e.Hint = fmt.Sprintf("%s did not answer in time", host), "try again, or raise upstream.header_timeout"
+	}
+}
+
+// distrusted explains a handshake that failed, by what is wrong with the certificate if it is
+// that: clients and records have the message alone.
+func distrusted(e *runtime.Error, err error, host string) {
+	e.Code, e.Reason, e.Msg = runtime.CodeUpstreamTLS, "", fmt.Sprintf("the certificate or TLS handshake of %s is not one to trust", host)
+	e.Hint = "try again; where it always does, the host may speak no TLS, or none later than 1.1"
+	if why, fix := certs.Distrust(err); why != "" {
+		e.Msg, e.Hint = fmt.Sprintf("the certificate of %s is not one to trust: %s", host, why), fix
 	}
 }
 
