@@ -188,9 +188,9 @@ type BundleFiles struct {
 // or "": our root, PEM, behind the roots that are meant, as [Authority.RefreshBundle] says;
 // and whether it holds just that. It writes nothing.
 func (b BundleFiles) With(extraRootsFile string, root []byte) (want []byte, same bool, err error) {
-	have, err := os.ReadFile(b.Bundle)
+	have, err := system.ReadRegular(b.Bundle, maxRoots+maxOwn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, &FileError{File: b.Bundle, Msg: "the bundle of roots cannot be read", Err: err}
+		return nil, false, &FileError{File: b.Bundle, Msg: "the bundle of roots cannot be read", Fix: unfit(err, moveAway), Err: err}
 	}
 	source, remembered, err := b.sourceOf(extraRootsFile, have)
 	if err != nil {

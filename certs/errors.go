@@ -1,6 +1,11 @@
 package certs
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kimbap-run/kimbap/internal/system"
+)
 
 // FileError is a problem with one file of the authority. It holds no key
 // material and may be shown to the owner.
@@ -25,3 +30,11 @@ func (e *FileError) Error() string {
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
+
+// unfit is the fix for what is no file at all, "" for an error of another kind.
+func unfit(err error, fix string) string {
+	if errors.As(err, new(system.Unfit)) {
+		return fix
+	}
+	return ""
+}

@@ -26,6 +26,21 @@ func replaceFile(path string, data []byte) error {
 	return system.SyncFolder(filepath.Dir(path))
 }
 
+// replaceable refuses what [replaceFile] could not take the place of: a folder.
+func replaceable(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return &FileError{File: path, Msg: "a folder is in the place of a file", Fix: moveAway}
+	}
+	return nil
+}
+
+// moveAway is what to do with something else in the place of a file that is a copy.
+const moveAway = "move it away: the file is written again"
+
+// maxOwn is how much is read of one of the authority's own files, in bytes: three certificates
+// and a key.
+const maxOwn = 1 << 20
+
 // sweep removes what who was killed on the way has left of roots that were never used: their
 // sealed keys, also under the name that a bundle on its way has, as they once had. The caller
 // holds the lock of the folder, so none is another's who still wants it.

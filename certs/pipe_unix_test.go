@@ -3,6 +3,8 @@
 package certs
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -43,6 +45,31 @@ func TestRootsThatAreNoFileAreNotWaitedFor(t *testing.T) {
 		soon(t, "reading the first roots from "+file, func() {
 			if FirstRoots(file) != nil {
 				t.Errorf("%s gives roots", file)
+			}
+		})
+	}
+}
+
+// So it is with the authority's own files, whose folder would stay locked meanwhile.
+func TestOwnFilesThatArePipesAreNotWaitedFor(t *testing.T) {
+	for _, name := range []string{keyFile, caFile, bundleFile} {
+		dir, c := newDir(t), newClock()
+		open(t, dir, c)
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		soon(t, "an authority with a pipe for "+name, func() {
+			a, err := New(Options{Dir: dir, Sealer: newBox(t, 1), Clock: c.Now})
+			if err == nil {
+				err = a.Open(t.Context())
+			}
+			if err == nil {
+				err = a.RefreshBundle(a.BundleFile())
+			}
+			var bad *FileError
+			if !errors.As(err, &bad) || bad.File != file || bad.Fix == "" {
+				t.Errorf("a pipe for %s: %v", name, err)
 			}
 		})
 	}

@@ -167,12 +167,12 @@ func (f rootFiles) valid(now time.Time) (roots, error) {
 // read returns the parts of root.key.
 func (f rootFiles) read() (have roots, sealed []byte, err error) {
 	file := f.path(keyFile)
-	text, err := os.ReadFile(file)
+	text, err := system.ReadRegular(file, maxOwn)
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil, err
 	}
 	if err != nil {
-		return have, nil, &FileError{File: file, Msg: "the key of the certificate authority cannot be read", Err: err}
+		return have, nil, &FileError{File: file, Msg: "the key of the certificate authority cannot be read", Fix: unfit(err, f.fix()), Err: err}
 	}
 	if err := checkPrivate(file); err != nil {
 		return have, nil, err
@@ -243,14 +243,14 @@ func (f rootFiles) unseal(cert *x509.Certificate) (*ecdsa.PrivateKey, error) {
 // and refuses one that shows a root which root.key does not know.
 func (f rootFiles) publish(have roots, now time.Time) error {
 	file, want := f.path(caFile), have.pem(now)
-	text, err := os.ReadFile(file)
+	text, err := system.ReadRegular(file, maxOwn)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return replaceFile(file, want)
 	case err == nil && bytes.Equal(text, want):
 		return nil
 	case err != nil:
-		return &FileError{File: file, Msg: "the certificate of the authority cannot be read", Err: err}
+		return &FileError{File: file, Msg: "the certificate of the authority cannot be read", Fix: unfit(err, moveAway), Err: err}
 	}
 	block, _ := pem.Decode(text) // of two the first is the younger
 	if block == nil || block.Type != "CERTIFICATE" {

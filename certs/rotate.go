@@ -12,16 +12,33 @@ import (
 
 // Rotation is what [Authority.Rotate] did.
 type Rotation struct {
-	Old   string    // fingerprint of the root before, as Fingerprint gives it; "" when there was none
-	Until time.Time // to this moment ca.pem and bundle.pem name the old root as well; zero with no overlap
+	New     string    // fingerprint of the root that signs from now on, as Fingerprint gives it
+	Old     string    // of the root before; "" when there was none
+	Until   time.Time // to this moment ca.pem and bundle.pem name the old root as well; zero with no overlap
+	Dropped string    // of the root before the old one, when its own time was not over; "": none
 }
+
+// UnfinishedError is what went wrong with a rotation after the step that decides. The new
+// root signs from then on; a start over the folder does the rest.
+type UnfinishedError struct {
+	Rotation
+	Err error
+}
+
+// Error implements error.
+func (e *UnfinishedError) Error() string {
+	return "the new root " + e.New + " signs from now on, but: " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *UnfinishedError) Unwrap() error { return e.Err }
 
 // Rotate puts a new root in the place of the folder's and opens the authority
 // with it. The key of the old one is gone with that. For the time of overlap
 // ca.pem and bundle.pem name both roots, the new one first, for what processes
 // that have not seen the change yet still sign; with no overlap they name the
 // new one alone. An expired root can be replaced, one that cannot be read is a
-// [*FileError].
+// [*FileError]. With any error but an [*UnfinishedError] the old root is in force.
 func (a *Authority) Rotate(ctx context.Context, overlap time.Duration) (Rotation, error) {
 	if a.dir == "" {
 		return Rotation{}, errors.New("an authority in memory is not rotated: it ends with its process")
@@ -31,16 +48,19 @@ func (a *Authority) Rotate(ctx context.Context, overlap time.Duration) (Rotation
 	}
 	done, err := a.replaceRoot(overlap)
 	if err != nil {
-		return Rotation{}, err
-	}
-	if err := a.Open(ctx); err != nil {
 		return done, err
 	}
-	_, err = a.Refresh()
-	return done, err
+	if err = a.Open(ctx); err == nil {
+		_, err = a.Refresh()
+	}
+	if err != nil {
+		return done, &UnfinishedError{done, err}
+	}
+	return done, nil
 }
 
-// replaceRoot writes the three files: first the one that decides.
+// replaceRoot writes the three files: first the one that decides, once nothing is in the way
+// of the others.
 func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error) {
 	files, now := a.files(), a.clock()
 	unlock, err := files.lock(lockWait)
@@ -48,15 +68,9 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 		return done, err
 	}
 	defer unlock()
-	if err := files.sweep(); err != nil {
+	before, err := files.beforeRotation(now)
+	if err != nil {
 		return done, err
-	}
-	before, _, err := files.read()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return done, err
-	}
-	if err == nil { // one that was cut off: else ca.pem would show a root that root.key forgets now
-		_ = files.publish(before, now)
 	}
 	old := roots{previous: before.cert} // with no overlap no clock is early enough, not one that is set back either
 	if overlap > 0 {
@@ -66,19 +80,51 @@ func (a *Authority) replaceRoot(overlap time.Duration) (done Rotation, err error
 	if err != nil {
 		return done, err
 	}
+	bundle, _, err := a.bundle().With(a.BundleFile(), made.pem(now))
+	if err == nil {
+		err = replaceable(a.CAFile())
+	}
+	if err != nil {
+		return done, errors.Join(err, os.Remove(tmp))
+	}
 	file := files.path(keyFile)
 	if err := system.Rename(tmp, file); err != nil {
 		_ = os.Remove(tmp)
 		return done, &FileError{File: file, Msg: "the key of the certificate authority cannot be put into place", Err: err}
 	}
-	if err := errors.Join(system.SyncFolder(a.dir), replaceFile(a.CAFile(), made.pem(now))); err != nil {
-		return done, err
+	done = rotation(before, made, now)
+	err = errors.Join(system.SyncFolder(a.dir), replaceFile(a.CAFile(), made.pem(now)), replaceFile(a.BundleFile(), bundle))
+	if err != nil {
+		return done, &UnfinishedError{done, err}
 	}
-	done.Old = fingerprint(before.cert)
+	return done, nil
+}
+
+// beforeRotation reads the root that is about to be replaced; none is no error.
+func (f rootFiles) beforeRotation(now time.Time) (roots, error) {
+	if err := f.sweep(); err != nil {
+		return roots{}, err
+	}
+	before, _, err := f.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return roots{}, nil
+	case err == nil: // one that was cut off: else ca.pem would show a root that root.key forgets now
+		_ = f.publish(before, now)
+	}
+	return before, err
+}
+
+// rotation says what became of the roots before.
+func rotation(before, made roots, now time.Time) Rotation {
+	done := Rotation{New: fingerprint(made.cert), Old: fingerprint(before.cert)}
 	if before.cert != nil {
 		done.Until = made.until
 	}
-	return done, a.writeBundle(made, a.BundleFile())
+	if before.overlap(now) {
+		done.Dropped = fingerprint(before.previous)
+	}
+	return done
 }
 
 // Refresh looks whether another process has put a new root into the folder and

@@ -149,6 +149,9 @@ func (c *cli) sayRotated(done app.Rotated) {
 	default:
 		fmt.Fprintf(c.out, "old root     SHA-256 %s, in both files until %s; its key is removed\n", done.Old, done.OldUntil.Local().Format("2006-01-02 15:04"))
 	}
+	if done.Dropped != "" {
+		fmt.Fprintf(c.out, "dropped      SHA-256 %s, of the rotation before, is in the files no longer\n", done.Dropped)
+	}
 	fmt.Fprintf(c.out, "files        %s\n             %s\n", done.CA, done.Bundle)
 	for _, p := range done.Proxies {
 		fmt.Fprintf(c.out, "proxy        http://%s (pid %d) signs with the new root within a second\n", p.Listen, p.PID)

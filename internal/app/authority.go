@@ -44,7 +44,7 @@ func (a *App) CA(ctx context.Context) (*certs.Authority, error) {
 		err = ca.RefreshBundle(ca.BundleFile())
 	}
 	if err != nil {
-		return nil, ofAuthority(err)
+		return nil, a.ofAuthority(err)
 	}
 	a.authority.ca = ca
 	return ca, nil
@@ -65,9 +65,9 @@ func (a *App) ShownCA(ctx context.Context) (*certs.Authority, error) {
 	case errors.Is(open, fs.ErrNotExist):
 		return nil, err // why none can be made
 	case open != nil:
-		return nil, ofAuthority(open)
+		return nil, a.ofAuthority(open)
 	}
-	return shown, ofAuthority(shown.RefreshBundle(shown.BundleFile()))
+	return shown, a.ofAuthority(shown.RefreshBundle(shown.BundleFile()))
 }
 
 // TakeRoots makes the bundle for programs from this environment's SSL_CERT_FILE, or from
@@ -78,17 +78,42 @@ func (a *App) TakeRoots(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return ofAuthority(ca.RefreshBundle(a.env["SSL_CERT_FILE"]))
+	return a.ofAuthority(ca.RefreshBundle(a.env["SSL_CERT_FILE"]))
 }
 
-// ofAuthority gives what is wrong with a file of the authority its own fix:
-// without one it would be told as a defect of kimbap.
-func ofAuthority(err error) error {
+// ofAuthority gives what is wrong with a file of the authority a fix: without one it would
+// be told as a defect of kimbap.
+func (a *App) ofAuthority(err error) error {
 	var bad *certs.FileError
-	if !errors.As(err, &bad) || bad.Fix == "" {
+	if !errors.As(err, &bad) {
 		return err
 	}
-	return &runtime.Error{Code: runtime.CodeInternal, Msg: bad.File + ": " + bad.Msg, Hint: bad.Fix, Err: bad.Err}
+	e := &runtime.Error{Code: runtime.CodeInternal, Msg: bad.File + ": " + bad.Msg, Hint: bad.Fix, Err: bad.Err}
+	if named := a.env["SSL_CERT_FILE"]; named != "" && bad.File == named { // the user's own
+		e.Code = runtime.CodeInvalidInput
+	}
+	if e.Hint == "" {
+		e.Hint = "let this user read and write " + filepath.Dir(bad.File) + " and what is in it"
+	}
+	return e
+}
+
+// ofRotation is ofAuthority for a rotation. One that replaced the root and was not finished
+// says so: the next one would drop the root that clients have.
+func (a *App) ofRotation(err error) error {
+	var half *certs.UnfinishedError
+	if !errors.As(err, &half) {
+		return a.ofAuthority(err)
+	}
+	why := runtime.AsError(a.ofAuthority(half.Err))
+	told := "the root was replaced, SHA-256 " + half.New + " signs from now on"
+	if half.Old != "" {
+		told += ", and " + half.Old + " no more"
+	}
+	return &runtime.Error{
+		Code: why.Code, Msg: told + "; what clients read of it was not all written: " + why.Msg,
+		Hint: "mend that, then kimbap env, which writes it; no second rotation, it would drop the old root. " + why.Hint, Err: half.Err,
+	}
 }
 
 func (a *App) newCA() (*certs.Authority, error) {
@@ -247,7 +272,8 @@ type Rotated struct {
 	Fingerprint string     `json:"fingerprint"`
 	NotAfter    time.Time  `json:"not_after"`
 	Old         string     `json:"old_fingerprint,omitempty"`
-	OldUntil    *time.Time `json:"old_trusted_until,omitempty"` // nil: not trusted any more
+	OldUntil    *time.Time `json:"old_trusted_until,omitempty"`   // nil: not trusted any more
+	Dropped     string     `json:"dropped_fingerprint,omitempty"` // of an earlier rotation, whose day was not over
 	CA          string     `json:"ca"`
 	Bundle      string     `json:"bundle"`
 	Proxies     []Running  `json:"proxies"`             // which take the new root up within a second
@@ -268,17 +294,18 @@ func (a *App) RotateCA(ctx context.Context, now bool) (Rotated, error) {
 	var done certs.Rotation
 	event := record.Event{Kind: "ca.rotate", Principal: a.Operator().ID, Fields: map[string]string{"overlap": overlap.String()}}
 	err = a.within(ctx, event, func() (err error) {
-		done, err = ca.Rotate(ctx, overlap)
-		return err
+		if done, err = ca.Rotate(ctx, overlap); err == nil {
+			if err = a.refreshTrust(ca.BundleFile()); err != nil {
+				err = &certs.UnfinishedError{Rotation: done, Err: err}
+			}
+		}
+		return a.ofRotation(err)
 	})
 	if err != nil {
 		return Rotated{}, err
 	}
-	if err := a.refreshTrust(ca.BundleFile()); err != nil {
-		return Rotated{}, fmt.Errorf("the new root signs from now on, and programs of Java do not trust it until `kimbap env` was asked again: %w", err)
-	}
 	out := Rotated{
-		Fingerprint: ca.Fingerprint(), NotAfter: ca.Root().NotAfter, Old: done.Old,
+		Fingerprint: ca.Fingerprint(), NotAfter: ca.Root().NotAfter, Old: done.Old, Dropped: done.Dropped,
 		CA: ca.CAFile(), Bundle: ca.BundleFile(), Proxies: append([]Running{}, a.Proxies()...),
 	}
 	installed, err := a.Anchored()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -101,11 +102,15 @@ func (a *App) doctorCA(ctx context.Context) Finding {
 	}
 	ca, err := a.CA(ctx)
 	if err != nil {
-		return Finding{"ca", "fail", err.Error(), "kimbap ca show"}
+		why := runtime.AsError(err)
+		return Finding{"ca", "fail", why.Msg, cmp.Or(why.Hint, "kimbap ca show")}
 	}
 	if ca.ExpiresSoon() {
 		left := ca.Root().NotAfter.Sub(a.o.Clock())
 		return Finding{"ca", "warn", fmt.Sprintf("the root is valid for %s more only", runtime.Count(int(left.Hours()/24), "day")), "kimbap ca rotate"}
+	}
+	if stale, err := a.trustStores().Stale(ca.Root()); err == nil && len(stale) > 0 {
+		return Finding{"ca", "warn", "a root that was replaced is still trusted by " + strings.Join(stale, ", "), "kimbap ca install --store " + runtime.Quote(strings.Join(stale, ","))}
 	}
 	if hosts, err := a.trustStores().Unanchored(); err != nil || len(hosts) > 0 {
 		return Finding{"ca", "warn", fmt.Sprintf("the root in trust stores of this machine was made before some services, and does not stand for %s", strings.Join(hosts, ", ")), "kimbap ca install"}

@@ -87,5 +87,9 @@ func fetchRoot(ctx context.Context, at *url.URL, pins []string) ([]byte, error) 
 	if err != nil {
 		return nil, &runtime.Error{Code: runtime.CodeUpstream, Msg: "the proxy at " + at.Host + " does not give its certificate", Hint: "on its machine: kimbap status", Err: err}
 	}
-	return pinned("the proxy", text, pins)
+	root, err := pinned("the proxy", text, pins)
+	if err == nil {
+		err = signsWith("the proxy", text, root)
+	}
+	return root, err
 }

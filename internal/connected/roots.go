@@ -31,7 +31,9 @@ func lentRoot(ctx context.Context, there *remote.Client, pins []string) (root []
 	case err != nil:
 		return nil, nil, err
 	case len(pins) > 0:
-		root, err = pinned("the server", text, pins)
+		if root, err = pinned("the server", text, pins); err == nil {
+			err = signsWith("the server", text, root)
+		}
 	default:
 		root, err = roots(text)
 	}
@@ -97,6 +99,24 @@ func askRoot(ctx context.Context, proxy *url.URL) ([]byte, error) {
 		err = fmt.Errorf("it answered %s", answer.Status)
 	}
 	return text, err
+}
+
+// signsWith refuses pinned roots without the first of those that were sent, which is the one
+// that signs: after a rotation the old one is still among them, and verifies nothing.
+func signsWith(who string, sent, pinned []byte) error {
+	first, _ := pem.Decode(sent)
+	for block, rest := pem.Decode(pinned); block != nil; block, rest = pem.Decode(rest) {
+		if first != nil && bytes.Equal(first.Bytes, block.Bytes) {
+			return nil
+		}
+	}
+	e := &runtime.Error{Code: runtime.CodeUpstreamTLS, Msg: who + " has a new root, and the one that is pinned signs nothing any more"}
+	if first != nil {
+		sum := sha256.Sum256(first.Bytes)
+		e.Msg += ": " + hex.EncodeToString(sum[:])
+	}
+	e.Hint = "compare the new one with what its own machine says, then pin it too: kimbap ca show --jq .fingerprint"
+	return e
 }
 
 // pinned returns the certificates of a PEM text, which who has sent, that have one of

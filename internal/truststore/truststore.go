@@ -174,6 +174,19 @@ func (k Keeper) Unanchored() ([]string, error) {
 	return out, err
 }
 
+// Stale are the trust stores, as words of [Keeper.PlanInstall], that hold a root which is
+// not this one: it was replaced since.
+func (k Keeper) Stale(root *x509.Certificate) ([]string, error) {
+	installed, err := k.Anchored()
+	var out []string
+	for _, e := range installed {
+		if e.Subject != root.Subject.CommonName && !slices.Contains(out, e.Word()) {
+			out = append(out, e.Word())
+		}
+	}
+	return out, err
+}
+
 // PlanUninstall says how what was installed goes out of its stores again; with
 // words only out of those.
 func (k Keeper) PlanUninstall(words []string) (*Anchoring, error) {
