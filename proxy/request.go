@@ -218,7 +218,7 @@ func (s *Server) caller(c *conn, h http.Header) runtime.Caller {
 	return caller
 }
 
-// credentialToken reads a token out of Proxy-Authorization: Bearer, or Basic
+// credentialToken reads a token out of credentials (RFC 9110 section 11.4): Bearer, or Basic
 // with the token as password or, as in http://TOKEN@proxy, as user.
 func credentialToken(value string) string {
 	scheme, rest, _ := strings.Cut(value, " ")

@@ -79,21 +79,32 @@ func (s *Server) autoConfig(w http.ResponseWriter, r *http.Request) {
 // whose name was made to point at us is not answered.
 func (s *Server) approval(w http.ResponseWriter, r *http.Request, id string) {
 	if !ownName(r.Host) {
-		runtime.WriteProblem(w, &runtime.Error{
+		runtime.WriteOwnProblem(w, &runtime.Error{
 			Code: runtime.CodeMisdirected, Stage: runtime.StageSurface,
 			Msg: "this page is served under the proxy's own address only", Hint: "use http://127.0.0.1 and the proxy's port",
-		}, runtime.Asker{})
+		})
 		return
 	}
 	c := connOf(r.Context())
-	status, err := s.o.Approval(r.Context(), s.caller(c, r.Header), id)
+	status, err := s.o.Approval(r.Context(), s.reader(c, r.Header), id)
 	if err != nil {
 		dismiss(c, w.Header(), runtime.AsError(err))
-		runtime.WriteProblem(w, runtime.AsError(err), runtime.Asker{})
+		runtime.WriteOwnProblem(w, runtime.AsError(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(status)
+}
+
+// reader is who asks for one of the proxy's own pages. Its token may stand where ordinary
+// clients show one to an origin server, in Authorization; in a request to be forwarded that
+// field is for the upstream, and names nobody here. Proxy-Authorization, where it is shown
+// as well, is what counts.
+func (s *Server) reader(c *conn, h http.Header) runtime.Caller {
+	if len(h["Proxy-Authorization"]) > 0 {
+		return s.caller(c, h)
+	}
+	return s.caller(c, http.Header{"Proxy-Authorization": h["Authorization"]})
 }
 
 // approvalURL is where the caller of this listener sees how its approval stands.

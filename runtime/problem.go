@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Problem is the body of a refusal, application/problem+json (RFC 9457), with
@@ -71,7 +72,25 @@ func (p *Problem) Said() string {
 // WriteProblem answers w with the error: status, Kimbap-Error header with the
 // same text for clients that hide the body, Retry-After where it is known.
 func WriteProblem(w http.ResponseWriter, e *Error, asker Asker) {
+	if e.Code == CodeUnauthenticated {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="kimbap"`)
+	}
+	writeProblem(w, e.Problem(), e.RetryAfter, asker)
+}
+
+// WriteOwnProblem is WriteProblem for a page of kimbap's own. There it is the origin
+// server, and 407 would be a proxy's word: who shows no valid token is told 401, and in
+// which field one is read (RFC 9110 section 11.6.1).
+func WriteOwnProblem(w http.ResponseWriter, e *Error) {
 	p := e.Problem()
+	if e.Code == CodeUnauthenticated {
+		w.Header()["Www-Authenticate"] = []string{`Basic realm="kimbap"`, `Bearer realm="kimbap"`}
+		p.Status, p.Hint = http.StatusUnauthorized, "ask for this page without a proxy and show the token of who made the request: Authorization: Bearer TOKEN"
+	}
+	writeProblem(w, p, e.RetryAfter, Asker{})
+}
+
+func writeProblem(w http.ResponseWriter, p Problem, again time.Duration, asker Asker) {
 	said := p.Said()
 	form := told{Problem: p, Message: said, Error: toldError{Code: p.Code, Message: said}}
 	body, err := asker.body(form)
@@ -81,15 +100,12 @@ func WriteProblem(w http.ResponseWriter, e *Error, asker Asker) {
 	h := w.Header()
 	h.Set("Content-Type", asker.kind())
 	h.Set("Cache-Control", "no-store")
-	h.Set("Kimbap-Error", headerText(string(e.Code)+": "+e.Msg))
+	h.Set("Kimbap-Error", headerText(string(p.Code)+": "+p.Detail))
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
-	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	if again > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(again.Seconds()))))
 	}
-	if e.Code == CodeUnauthenticated {
-		h.Set("Proxy-Authenticate", `Basic realm="kimbap"`)
-	}
-	w.WriteHeader(e.Status())
+	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n'))
 }
 

@@ -134,6 +134,11 @@ func TestWriteProblem(t *testing.T) {
 	if w.Code != 407 || w.Header().Get("Proxy-Authenticate") == "" {
 		t.Errorf("status %d without a challenge", w.Code)
 	}
+	w = httptest.NewRecorder()
+	runtime.WriteOwnProblem(w, &runtime.Error{Code: runtime.CodeUnauthenticated})
+	if w.Code != 401 || len(w.Header()["Www-Authenticate"]) != 2 || w.Header().Get("Proxy-Authenticate") != "" {
+		t.Errorf("of an own page: status %d, %v", w.Code, w.Header())
+	}
 }
 
 // A client that looks for an error where its own API has it finds one there, with what to do.

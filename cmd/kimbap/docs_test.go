@@ -84,7 +84,7 @@ with kimbap's code as ` + "`Code`" + `, and detail and hint as ` + "`Message`" +
 The table has the HTTP statuses of the proxy. If the [reason](#reasons) has a status of its own,
 that is used instead. REST, scripts over HTTP and the daemon differ in two cases:
 
-- 401 for ` + "`unauthenticated`" + ` (also in MCP over HTTP);
+- 401 for ` + "`unauthenticated`" + ` (also in MCP over HTTP, and on the page of an approval at the proxy);
 - 404 for ` + "`unknown_action`" + ` and for any code with the reason ` + "`not_found`" + `.
 
 When the service itself answers with an error, 400 or above, a program behind the proxy gets

@@ -265,13 +265,16 @@ func TestApprovalPageIsForTheSamePrincipal(t *testing.T) {
 	if want := "http://" + k.Proxy + "/kimbap/approvals/" + asked.Problem.Approval; asked.Problem.Result != want {
 		t.Errorf("result_url %q, want %q", asked.Problem.Result, want)
 	}
-	if a := page("Proxy-Authorization: Bearer " + mine + "\r\n"); a.Status != 200 || !strings.Contains(a.Body, `"pending"`) {
-		t.Errorf("own: %d %s", a.Status, a.Body)
-	}
-	for name, fields := range map[string]string{"another agent": "Proxy-Authorization: Bearer " + theirs + "\r\n", "nobody": ""} {
-		if a := page(fields); a.Status < 400 || strings.Contains(a.Body, "notes.create-note") {
-			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+	for _, field := range []string{"Proxy-Authorization", "Authorization"} {
+		if a := page(field + ": Bearer " + mine + "\r\n"); a.Status != 200 || !strings.Contains(a.Body, `"pending"`) {
+			t.Errorf("own, by %s: %d %s", field, a.Status, a.Body)
 		}
+		if a := page(field + ": Bearer " + theirs + "\r\n"); a.Status != 400 || !strings.Contains(a.Body, `"not_found"`) || strings.Contains(a.Body, "notes.create-note") {
+			t.Errorf("another agent, by %s: %d %s", field, a.Status, a.Body)
+		}
+	}
+	if a := page(""); a.Status != 401 || a.Header.Get("WWW-Authenticate") == "" || strings.Contains(a.Body, "notes.create-note") {
+		t.Errorf("nobody: %d %v %s", a.Status, a.Header, a.Body)
 	}
 }
 

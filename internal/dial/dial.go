@@ -37,7 +37,7 @@ func (d Dialer) Dial(ctx context.Context, authority string, trusted, loopback bo
 		err = &runtime.Error{
 			Code: runtime.CodeEgressDenied, Reason: runtime.ReasonSelfConnection, Stage: runtime.StageExecute,
 			Msg: fmt.Sprintf("%s is kimbap itself", self.Authority), Err: err,
-			Hint: "nothing opens kimbap's own ports; its pages are asked for without a proxy",
+			Hint: "nothing opens kimbap's own ports; its pages are asked for without a proxy, and show how an approval stands to Authorization: Bearer TOKEN",
 		}
 	case errors.As(err, &denied):
 		err = &runtime.Error{
