@@ -87,6 +87,9 @@ that is used instead. REST, scripts over HTTP and the daemon differ in two cases
 - 401 for ` + "`unauthenticated`" + ` (also in MCP over HTTP, and on the page of an approval at the proxy);
 - 404 for ` + "`unknown_action`" + ` and for any code with the reason ` + "`not_found`" + `.
 
+TLS for another name than that of the CONNECT gets no status: it ends with the alert ` + "`unrecognized_name`" + `
+(112), and the record has ` + "`misdirected`" + `.
+
 When the service itself answers with an error, 400 or above, a program behind the proxy gets
 that response as it is. REST, the MCP tools and ` + "`-o json`" + ` report the code ` + "`upstream`" + `, or
 ` + "`rate_limited`" + `, and put the service's status into ` + "`upstream_status`" + `.
