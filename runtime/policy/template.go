@@ -49,8 +49,8 @@ mode: enforce
 #     approval: {expires: 15m}
 #
 #   - name: no-deletes-in-production
-#     match: {action: "*.delete-*"}
-#     when: args.?env.orValue("") == "production"
+#     match: {action: "github.delete-*"}
+#     when: args.?repo.orValue("").startsWith("prod-")
 #     then: deny
 #     reason: deletes in production go through the release process
 #

@@ -45,7 +45,7 @@ func (p *parser) when(n *yaml.Node, r *ruleDocument) {
 		fix := found.Fix
 		if near := closest(found.Unknown, found.Known); near != "" {
 			fix = "did you mean " + near + "?"
-		} else if len(found.Known) > 0 {
+		} else if fix == "" && len(found.Known) > 0 {
 			fix = "there are " + strings.Join(found.Known, ", ")
 		}
 		p.problemAt(line, column, fix, "when: %s", found.Msg)

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -97,7 +98,7 @@ func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []P
 			Msg: fmt.Sprintf("a condition is true or false, and this is of type %s", typeName(out)), Fix: "compare it with something",
 		}}
 	}
-	if problems := append(neverInPaths(ast), neverInHeaders(ast)...); len(problems) > 0 {
+	if problems := slices.Concat(neverInPaths(ast), neverInHeaders(ast), neverInFacts(ast)); len(problems) > 0 {
 		return nil, problems
 	}
 	program, err := env.Program(ast, append(costOptions(ast), patterns(), cel.EvalOptions(cel.OptOptimize))...)
@@ -186,7 +187,9 @@ func (s *schema) problems(text string, issues *cel.Issues) []Problem {
 		if at := e.Location; at != nil && at.Line() > 0 {
 			before = offset(text, at.Line(), max(at.Column(), 0))
 		}
-		p := s.helped(plain(e.Message), s.names(variableAt(text, before)))
+		runes := []rune(text)
+		at := min(before, len(runes))
+		p := s.helped(plain(e.Message), s.names(variableAt(text, before)), string(runes[:at]), string(runes[at:]))
 		p.Offset += before
 		out = append(out, p)
 	}
@@ -233,8 +236,8 @@ func plain(msg string) string {
 }
 
 // helped adds what to do about the commonest mistakes. Fields are those of the
-// variable that the report is of.
-func (s *schema) helped(msg string, fields []string) Problem {
+// variable that the report is of; before and behind are the text around its place.
+func (s *schema) helped(msg string, fields []string, before, behind string) Problem {
 	quoted := func() string {
 		_, rest, _ := strings.Cut(msg, "'")
 		name, _, _ := strings.Cut(rest, "'")
@@ -243,10 +246,7 @@ func (s *schema) helped(msg string, fields []string) Problem {
 	switch {
 	case strings.HasPrefix(msg, "undeclared reference to"):
 		name := quoted()
-		return Problem{
-			Msg: fmt.Sprintf("nothing is called %q", name), Unknown: name,
-			Known: []string{"principal", "action", "args", "request", "now"},
-		}
+		return unknownName(name, strings.HasPrefix(strings.TrimPrefix(behind, name), "("))
 	case strings.HasPrefix(msg, "undefined field"):
 		name := quoted()
 		return Problem{
@@ -258,10 +258,14 @@ func (s *schema) helped(msg string, fields []string) Problem {
 	if unexpected, ok := strings.CutPrefix(msg, "mismatched input "); ok {
 		msg = "did not expect " + unexpected
 	}
+	if why := badPattern(behind); why != "" && strings.HasPrefix(msg, "invalid matches argument") {
+		return Problem{Msg: "the pattern of matches cannot be used: " + why, Fix: "patterns are those of RE2: no look-ahead, no look-behind, no reference back"}
+	}
+	fix := advice(msg, before, behind)
 	if syntax {
 		msg = "not an expression: " + msg
 	}
-	return Problem{Msg: msg}
+	return Problem{Msg: strings.Replace(msg, "for '@in' applied", "for in applied", 1), Fix: fix}
 }
 
 func typeName(t *cel.Type) string {
