@@ -43,7 +43,7 @@ func (f File) Keys(context.Context) ([]vault.MasterKey, error) {
 // Next implements [vault.KeyWrapper]. It refuses a link: the new key would take the link's place,
 // while the old one stays where that led to.
 func (f File) Next(context.Context) (vault.MasterKey, error) {
-	if err := (KeyFile{f.Path}).RefuseLink(); err != nil {
+	if err := KeyFile(f).RefuseLink(); err != nil {
 		return vault.MasterKey{}, err
 	}
 	return vault.NewMasterKeyFile(f.Path + nextSuffix)
@@ -54,7 +54,7 @@ func (f File) Settle(_ context.Context, key vault.MasterKey) error {
 	next, err := vault.LoadMasterKey(f.Path + nextSuffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return KeyFile{f.Path}.Sweep()
+		return KeyFile(f).Sweep()
 	case err != nil:
 		return err
 	}
