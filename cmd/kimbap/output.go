@@ -80,12 +80,19 @@ func (c *cli) warnLocked(why *runtime.Error, more string) {
 	c.tell("why:     " + why.Msg + "\nfix:     " + c.atHome(why.Hint))
 }
 
-// warnIdle names stored keys, also with -q, that requests do not get, since nothing intercepts
-// their hosts.
+// warnIdle names stored keys that requests do not get, since nothing intercepts their hosts.
 func (c *cli) warnIdle(ctx context.Context, a *app.App) {
 	idle, _ := a.IdleKeys(ctx) // a vault that cannot be listed is said elsewhere
-	for _, key := range idle {
-		c.tell("warning: " + key.String() + "\nfix:     " + key.Fix)
+	switch len(idle) {
+	case 0:
+	case 1:
+		c.say("warning: %s\nfix:     %s", printable(idle[0].String()), c.atHome(idle[0].Fix))
+	default:
+		names := make([]string, len(idle))
+		for i, key := range idle {
+			names[i] = printable(key.Key)
+		}
+		c.say("warning: no service in force has the hosts of the stored keys %s: requests to them pass without; kimbap doctor says more of the first", few(names))
 	}
 }
 

@@ -48,7 +48,11 @@ func (c *cli) readKey(ctx context.Context, file, what string) (runtime.Secret, e
 
 // keyOf is a key without the blanks around it, which a header field would lose on its way.
 func (c *cli) keyOf(secret runtime.Secret, typed bool) (runtime.Secret, error) {
+	given := len(secret.Reveal())
 	secret = runtime.NewSecret(strings.Trim(secret.Reveal(), " \t"))
+	if len(secret.Reveal()) != given && !secret.Empty() {
+		c.say("the blanks around it were left out")
+	}
 	if secret.Empty() && typed {
 		return secret, usage("type it, then Enter", "nothing was typed, so nothing was stored")
 	}

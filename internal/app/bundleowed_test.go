@@ -1,10 +1,12 @@
 package app_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kimbap-run/kimbap/internal/app/apptest"
 )
@@ -20,19 +22,29 @@ func TestABundleThatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	root, bundle := before.Fingerprint(), filepath.Join(k.Dir, "ca", "bundle.pem")
-	if err := os.Remove(bundle); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(bundle, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	_, err = person.RotateCA(t.Context(), false)
-	apptest.Within(t, soon, "the trouble", func() bool {
+	troubled := func() bool {
 		running := k.App.Proxies()[0]
 		return strings.Contains(running.Authority, "bundle.pem") && running.Problem == "" && k.App.Health(t.Context()) != nil
-	})
+	}
+	for try := 0; !troubled(); try++ {
+		if try == 20 {
+			t.Fatal("the proxy took up 20 roots, and nothing was in the way of any bundle")
+		}
+		if err := os.RemoveAll(bundle); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := person.RotateCA(t.Context(), false); err != nil { // with nothing in the way, or it does nothing
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Remove(bundle), os.MkdirAll(filepath.Join(bundle, "in the way"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for until := time.Now().Add(soon / 5); time.Now().Before(until) && !troubled(); { // it may have been faster
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	if before.Fingerprint() == root {
-		t.Errorf("the proxy has the root of before: %v", err)
+		t.Error("the proxy has the root of before")
 	}
 	if err := os.RemoveAll(bundle); err != nil {
 		t.Fatal(err)

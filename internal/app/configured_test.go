@@ -303,8 +303,8 @@ func TestEveryKeyIsTakenUpOrNamed(t *testing.T) {
 		"upstream": "{resolve: {\"a.test:443\": \"127.0.0.1:1\"}, ca_file: other.pem, dial_timeout: 9s, header_timeout: 8s, idle_timeout: 7s, scrub: strict}",
 		"audit":    "{dir: elsewhere, sinks: [{type: file, path: x}], retention: 9d, anchor: {file: a, command: [b], url: \"https://c.test\", token: d, every: 2m}}",
 		"approval": "{hold: 1s, expires: 2h, notify: [{type: webhook, url: \"https://w.test\", secret: w.key}], link: \"https://l.test/{id}\"}",
-		"policy":   "{source: api, path: policy.yaml, tenants: t}", "admin": "{listen: \"127.0.0.1:2\"}", "exec": "{timeout: 9s, heap: 64MiB, calls: 7, workers: 1}",
-		"serve": "{listen: \"127.0.0.1:3\", hosts: [h.test]}", "server": "{url: \"https://s.test\", token_file: t, ca_file: c}", "debug": "{mutations: verify}",
+		"policy":   "{source: api, path: policy.yaml, tenants: t}", "admin": "{listen: \"127.0.0.1:2\"}", "exec": "{timeout: 9s, cpu: 8s, heap: 64MiB, calls: 7, arguments: 2KiB, results: 3KiB, workers: 1}",
+		"serve": "{listen: \"127.0.0.1:3\", hosts: [h.test], url: \"https://h.test\"}", "server": "{url: \"https://s.test\", token_file: t, ca_file: c}", "debug": "{mutations: verify}",
 		"master_key": "{source: file, command: [x], command_env: [Y], timeout: 9s, transit: {address: a, mount: b, key: c, namespace: d, token: e, ca_file: f}}",
 	}
 	var text strings.Builder

@@ -38,8 +38,8 @@ type Paging struct {
 func (a Actions) Pages(ctx context.Context, p *runtime.Pipeline, req *runtime.Request, action *runtime.Action, o Paging) ([]byte, error) {
 	if action.HTTP == nil || action.HTTP.Pages == nil {
 		return nil, &runtime.Error{
-			Code: runtime.CodeInvalidInput, Action: action.Ref, Msg: fmt.Sprintf("kimbap does not know how the answer of %s goes on, if it does", action.Ref),
-			Hint: "leave --all and --max out, and ask page by page if the action has arguments for that", Ask: "leave all and max out, and ask page by page if the action has arguments for that",
+			Code: runtime.CodeInvalidInput, Action: action.Ref, Msg: fmt.Sprintf("kimbap does not know how the answer of %s goes on, if it does: arguments of the action may ask page by page", action.Ref),
+			Hint: "leave --all and --max out", Ask: "leave all and max out",
 		}
 	}
 	s, err := a.first(req, action)

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kimbap-run/kimbap/internal/system"
 	"github.com/kimbap-run/kimbap/runtime"
@@ -178,4 +179,10 @@ func (p *Project) Squats(installed []*services.Service, names []string) error {
 func (p *Project) keys() string {
 	sum := sha256.Sum256([]byte(p.Dir))
 	return "project-" + hex.EncodeToString(sum[:6]) + "/"
+}
+
+// Owns reports whether the name of a stored key is one that a project's service has it by.
+func Owns(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	return ok && strings.HasPrefix(prefix, "project-")
 }
