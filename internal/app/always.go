@@ -28,7 +28,14 @@ func (a *App) AlwaysRule(ctx context.Context, id string) (rule, before string, e
 	if p.Authority != "" {
 		to.Host, to.Method = p.Authority, p.Method
 	}
-	return a.policy.Current(a.tenant).Allowing(p.Rule, "always-"+p.ID, to), p.Rule, nil
+	rule, known := a.policy.Current(a.tenant).Allowing(p.Rule, "always-"+p.ID, to)
+	if !known {
+		return "", "", &runtime.Error{
+			Code: runtime.CodeInvalidInput, ApprovalID: p.ID, Msg: fmt.Sprintf("the rule %s that asked is no longer in the policy, so what it was about is not known", p.Rule),
+			Hint: runtime.Command(a.tenant, "approve accept "+p.ID),
+		}
+	}
+	return rule, p.Rule, nil
 }
 
 // AddRule puts a rule into the policy file, right before the one that is named or

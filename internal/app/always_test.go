@@ -75,3 +75,20 @@ func TestAlwaysStandsBehindWhatIsOnlyReported(t *testing.T) {
 	k.Write(t, "policy.yaml", strings.Replace(string(text), "mode: report", "mode: enforce", 1))
 	apptest.Within(t, soon, "the denial", func() bool { return k.Do(t, remove, "").Status == 403 })
 }
+
+// Of a rule that has gone, or has another name, nobody knows any more what it was about: without
+// its match and condition a yes for good would be for more than was asked.
+func TestAlwaysWantsTheRuleThatAsked(t *testing.T) {
+	t.Parallel()
+	const policy = "version: 1\nrules:\n  - {name: %s, match: {action: notes.create-note}, when: 'size(args.text) < 10', then: require_approval}\n"
+	k := apptest.New(t, apptest.Options{Policy: fmt.Sprintf(policy, "asks")})
+	asked := k.Do(t, write, `{"text":"a note"}`)
+	if asked.Problem.Code != "approval_pending" {
+		t.Fatalf("%d %+v", asked.Status, asked.Problem)
+	}
+	k.Write(t, "policy.yaml", fmt.Sprintf(policy, "renamed"))
+	rule, _, err := k.Open(t, "").AlwaysRule(t.Context(), asked.Problem.Approval)
+	if err == nil || !strings.Contains(err.Error(), "the rule asks that asked is no longer in the policy") {
+		t.Errorf("%q, %v", rule, err)
+	}
+}

@@ -144,7 +144,15 @@ func lives(t *oauth2.Token) int64 {
 
 // bearer reports whether a token is one of RFC 6750: nothing else goes into a field.
 func bearer(token string) bool {
-	return token != "" && len(token) <= longestToken && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' || r == ',' || r == ';' })
+	if token == "" || len(token) > longestToken {
+		return false
+	}
+	for i := range len(token) { // by bytes: it is asked for each request
+		if b := token[i]; b <= ' ' || b > '~' || b == '"' || b == '\\' || b == ',' || b == ';' {
+			return false
+		}
+	}
+	return true
 }
 
 // config is how a grant's provider is asked.

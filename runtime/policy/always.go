@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kimbap-run/kimbap/runtime"
 )
 
 // Exactly are values of one request that a rule is narrowed to; "" is none.
@@ -14,13 +16,17 @@ type Exactly struct{ Action, Agent, Host, Method string }
 // Allowing writes a rule called name that allows requests like one that the rule asked decided: what
 // that rule is about, by its match and its condition, narrowed to the values. Right before it the
 // new rule answers nothing but what that one would have; what rules below it deny or ask more
-// people about, they go on deciding. Where no rule is called asked, a default has decided, and the
-// values are all there is.
-func (p *Policy) Allowing(asked, name string, to Exactly) string {
+// people about, they go on deciding. Of a default the values are all there is. False is where the
+// rule that asked is there no more: what it was about is not known.
+func (p *Policy) Allowing(asked, name string, to Exactly) (written string, known bool) {
 	exactly := map[field]string{fieldAction: to.Action, fieldAgent: to.Agent, fieldHost: to.Host, fieldMethod: to.Method}
 	var r rule
-	if at := slices.IndexFunc(p.rules, func(r rule) bool { return r.verdict.Rule == asked }); at >= 0 {
+	at := slices.IndexFunc(p.rules, func(r rule) bool { return r.verdict.Rule == asked })
+	switch {
+	case at >= 0:
 		r = p.rules[at]
+	case !strings.HasPrefix(asked, runtime.RuleDefault):
+		return "", false
 	}
 	when := r.written
 	if when != "" && !r.match.is(fieldAction, to.Action) { // on one action alone its arguments would have to be declared
@@ -34,7 +40,7 @@ func (p *Policy) Allowing(asked, name string, to Exactly) string {
 	if r.limit != nil {
 		rest = append(rest, "limit: "+r.limit.yaml())
 	}
-	return "{" + strings.Join(append(rest, "then: allow"), ", ") + "}"
+	return "{" + strings.Join(append(rest, "then: allow"), ", ") + "}", true
 }
 
 // is reports whether the match names one value of a field.

@@ -28,7 +28,8 @@ func (p *Policy) Opaque(owned func(authority string) bool) (out []Opaque) {
 			continue
 		}
 		f.values[fieldMethod] = "CONNECT"
-		if r.when == nil && r.verdict.Effect != "" && r.match.everywhere(&f) {
+		stops := r.stops() && !p.report
+		if r.when == nil && (stops || !r.stops()) && r.verdict.Effect != "" && r.match.everywhere(&f) {
 			return out // no tunnel comes to those below
 		}
 		looks := r.match.methods(&f)
@@ -37,7 +38,7 @@ func (p *Policy) Opaque(owned func(authority string) bool) (out []Opaque) {
 		}
 		if len(looks) > 0 {
 			byMethod := slices.Equal(looks, []string{theMethod}) || slices.Equal(looks, []string{"request.method"})
-			out = append(out, Opaque{File: r.file, Line: r.line, Rule: r.verdict.Rule, Looks: looks, Stops: r.stops() || !byMethod})
+			out = append(out, Opaque{File: r.file, Line: r.line, Rule: r.verdict.Rule, Looks: looks, Stops: stops || !byMethod})
 		}
 	}
 	return out

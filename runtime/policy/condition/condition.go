@@ -82,8 +82,16 @@ func NewCompiler() (*Compiler, error) {
 
 // Compile checks and compiles an expression. Action is the one that the rule is
 // for, whose argument schema args has; with nil, args are looked up by name and
-// have the types they come with.
-func (c *Compiler) Compile(text string, action *runtime.Action) (*Condition, []Problem) {
+// have the types they come with. A text over which this fails is one that cannot be read: what
+// runs goes on with the policy that it has.
+func (c *Compiler) Compile(text string, action *runtime.Action) (compiled *Condition, problems []Problem) {
+	var failed error
+	defer func() {
+		if failed != nil {
+			compiled, problems = nil, []Problem{{Msg: "kimbap fails to read this expression", Fix: "write it in another way, and report it"}}
+		}
+	}()
+	defer runtime.Contain(&failed)
 	s := newSchema(action)
 	env, err := c.base.Extend(s.variables()...)
 	if err != nil {

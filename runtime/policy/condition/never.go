@@ -61,9 +61,7 @@ func neverIs(fact string, call ast.CallExpr, id int64) (Problem, int64) {
 			case !isText || words == nil && fact != "request.method":
 			case slices.Contains([]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}, function):
 				if words != nil {
-					return Problem{
-						Msg: fmt.Sprintf("%s is a word, and words are in the order of their letters", fact), Fix: fact + ` in ["` + strings.Join(words[2:4], `", "`) + `"]`,
-					}, literal.ID()
+					return Problem{Msg: fmt.Sprintf("%s is a word, and words are in the order of their letters", fact), Fix: fact + ` in ["` + exampleOf(words) + `"]`}, literal.ID()
 				}
 			case !slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, function):
 			case words == nil && text != strings.ToUpper(text) && strings.Trim(strings.ToUpper(text), "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "":
@@ -74,6 +72,12 @@ func neverIs(fact string, call ast.CallExpr, id int64) (Problem, int64) {
 		}
 	}
 	return Problem{}, 0
+}
+
+// exampleOf are the last but one of some words, and that before it: of risks, the high ones.
+func exampleOf(words []string) string {
+	end := max(1, len(words)-1)
+	return strings.Join(words[max(0, end-2):end], `", "`)
 }
 
 // writtenOut are an expression that is written out, or those of a list.
