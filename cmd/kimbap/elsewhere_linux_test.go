@@ -88,16 +88,23 @@ func TestTheDaemonSaysWhatTheCommandSays(t *testing.T) {
 	}
 }
 
+// atServer serves a home, and gives what its commands say by a token of an agent and by one of an
+// operator, from where there is no home.
+func atServer(t *testing.T) (k *apptest.Kimbap, as func(token string, args ...string) string, agent, operator string) {
+	t.Helper()
+	k = apptest.New(t, apptest.Options{})
+	api := k.ServeAPI(t, app.APIOptions{})
+	agent = strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
+	operator = strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.operator"))
+	return k, func(token string, args ...string) string {
+		return invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + token, "KIMBAP_HOME=/nowhere/at/all"}, args...)
+	}, agent, operator
+}
+
 // A yes for a while is listed and taken back where it was given; and what only the kimbap of this
 // machine does is named by what was asked for.
 func TestAYesIsTakenBackAtTheServer(t *testing.T) {
-	k := apptest.New(t, apptest.Options{})
-	api := k.ServeAPI(t, app.APIOptions{})
-	agent := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
-	operator := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.operator"))
-	as := func(token string, args ...string) string {
-		return invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + token, "KIMBAP_HOME=/nowhere/at/all"}, args...)
-	}
+	_, as, agent, operator := atServer(t)
 	id := regexp.MustCompile(`apr_[0-9a-z]+`).FindString(as(agent, "call", "notes.delete-note", "--id", "3", "--no-wait"))
 	if said := as(operator, "approve", "accept", id, "--for", "10m"); !strings.HasPrefix(said, "exit 0\n") {
 		t.Fatal(said)
@@ -145,13 +152,7 @@ func TestAServerNamesCommandsThatWorkThere(t *testing.T) {
 
 // A command that a server cannot do is refused before it does anything here.
 func TestConnectedModeTouchesNoHome(t *testing.T) {
-	k := apptest.New(t, apptest.Options{})
-	api := k.ServeAPI(t, app.APIOptions{})
-	agent := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "claude", "--scope", "*"))
-	operator := strings.TrimSpace(command(t, k, "", "token", "create", "--agent", "chief", "--scope", "*", "--role", "kimbap.operator"))
-	as := func(token string, args ...string) string {
-		return invoke(t, k, "", []string{"KIMBAP_SERVER=" + api, "KIMBAP_TOKEN=" + token, "KIMBAP_HOME=/nowhere/at/all"}, args...)
-	}
+	k, as, agent, operator := atServer(t)
 	for _, args := range [][]string{
 		{"vault", "list"}, {"policy", "validate"}, {"token", "list"}, {"init"}, {"approve", "pin"}, {"audit", "verify"}, {"serve"}, {"lock"},
 	} {
